@@ -1,0 +1,112 @@
+"""Options as specgen's commands share them: environment variables, numbers, and the four that every command has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from specgen.cli.environment import Environment
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+pass_environment = click.make_pass_decorator(Environment)
+
+
+class Option(click.Option):
+    """An option that is also read from ``SPECGEN_<OPTION>``, in the environment that ``main`` was given."""
+
+    @property
+    def variable(self) -> str:
+        """The name of its environment variable."""
+        return f"SPECGEN_{(self.name or '').upper()}"
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return the variable's value; an empty one counts as unset."""
+        environment = ctx.find_object(Environment)
+        if environment is None or not self.allow_from_autoenv:
+            return None
+        return environment.variables.get(self.variable) or None
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Parse as click does, and say so when a bad value came from the environment."""
+        try:
+            return super().handle_parse_result(ctx, opts, args)
+        except click.BadParameter as error:
+            if ctx.get_parameter_source(self.name or "") is ParameterSource.ENVIRONMENT:
+                message = f"{error.message.rstrip('.')} (from {self.variable})"
+                raise click.BadParameter(message, ctx=error.ctx, param=error.param) from error
+            raise
+
+
+class Number(click.FloatRange):
+    """A finite float in a range: click's own lets ``nan`` through every bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """Parse, then refuse what is no number."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+def option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:  # noqa: ANN401 - click's own
+    """Declare an option that the environment can set too."""
+    return click.option(*names, cls=Option, **settings)
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, object], None]:
+    def keep(context: click.Context, _parameter: click.Parameter, value: object) -> None:
+        environment = context.find_object(Environment)
+        # A group and its command both have these options: the one that was given wins over the other's default.
+        if environment is not None and value:
+            setattr(environment, name, value)
+
+    return keep
+
+
+def common_options(command: Decorated) -> Decorated:
+    """Add ``--quiet``, ``--verbose``, ``--color`` and ``--log-file``, kept in the environment, not passed on."""
+    for add in (
+        option(
+            "--log-file",
+            type=click.Path(dir_okay=False, writable=True),
+            callback=_keep("log_file"),
+            expose_value=False,
+            is_eager=True,
+            help="Write every message of specgen and its libraries there, with the time.",
+        ),
+        option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            callback=_keep("color"),
+            expose_value=False,
+            is_eager=True,
+            help="Colour messages. NO_COLOR and FORCE_COLOR are respected.  [default: auto]",
+        ),
+        option(
+            "-v",
+            "--verbose",
+            is_flag=True,
+            callback=_keep("verbose"),
+            expose_value=False,
+            is_eager=True,
+            help="Show details, the libraries' own messages, and tracebacks.",
+        ),
+        option(
+            "-q",
+            "--quiet",
+            is_flag=True,
+            callback=_keep("quiet"),
+            expose_value=False,
+            is_eager=True,
+            help="Show errors only.",
+        ),
+    ):
+        command = add(command)
+    return command
