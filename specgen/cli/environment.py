@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import secrets
 import sys
@@ -124,6 +125,8 @@ class Environment:
 
     def _line(self, line: str, style: str = "") -> None:
         line = printable(line)
+        # Where --log-file asks for it; no handler shows it on a screen a second time.
+        logging.getLogger("specgen").info(line)
         if style and self.colored(terminal=self.stderr_is_terminal):
             line = f"\x1b[{style}m{line}\x1b[0m"
         encoding = getattr(self.stderr, "encoding", None) or "utf-8"

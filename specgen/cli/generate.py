@@ -12,7 +12,7 @@ import click
 from specgen.cli.environment import Environment
 from specgen.cli.inputs import read_prompt
 from specgen.cli.logs import library_messages
-from specgen.cli.options import Number, common_options, option, pass_environment
+from specgen.cli.options import Count, Number, common_options, option, pass_environment
 from specgen.cli.signals import halting
 from specgen.decoding.halt import Halt
 from specgen.display.json_lines import JsonRenderer
@@ -88,7 +88,7 @@ class Settings:
 @option(
     "-n",
     "--max-tokens",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     default=256,
     show_default=True,
     metavar="N",
@@ -103,7 +103,7 @@ class Settings:
     metavar="X",
     help="0 takes the likeliest token; above, tokens are sampled.  [default: the profile's]",
 )
-@option("--top-k", type=click.IntRange(min=0), metavar="N", help="Sample from the N likeliest tokens; 0 is off.")
+@option("--top-k", type=Count(min=0), metavar="N", help="Sample from the N likeliest tokens; 0 is off.")
 @option(
     "--top-p",
     type=Number(min=0, max=1, min_open=True),
@@ -124,7 +124,7 @@ class Settings:
 )
 @option(
     "--seed",
-    type=click.IntRange(min=0, max=2**63 - 1),
+    type=Count(min=0, max=2**63 - 1),
     metavar="N",
     help="One seed, one text, with any draft and lookahead.  [default: random, reported]",
 )
@@ -132,7 +132,7 @@ class Settings:
 @option(
     "-k",
     "--lookahead",
-    type=click.IntRange(min=0),
+    type=Count(min=0),
     metavar="N",
     help="Draft tokens proposed a round; 0 is the target alone.  [default: the profile's]",
 )
@@ -169,7 +169,7 @@ def command(environment: Environment, /, prompt: tuple[str, ...], **options: Any
     \b
     Examples:
       specgen generate "Explain speculative decoding in one sentence."
-      specgen generate -p qwen2.5-coder-7b-0.5b -n 400 "Write a binary search in Python."
+      specgen generate -p qwen-coder-7b-0.5b -n 400 "Write a binary search."
       specgen generate -t 0.8 --seed 7 "Write a limerick about caches."
       specgen generate "Summarise this:" - < notes.txt > summary.txt
       specgen generate --json "Name three rivers." | jq .tokens_per_second

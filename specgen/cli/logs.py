@@ -33,6 +33,9 @@ def library_messages(environment: Environment) -> Iterator[None]:
     try:
         _tame()
         yield
+    except BaseException as error:
+        logging.getLogger("specgen").info("ended by %s", type(error).__name__, exc_info=error)
+        raise
     finally:
         logging.captureWarnings(False)
         root.setLevel(level)

@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
+from textwrap import shorten
 from typing import NamedTuple, TextIO
 
 import click
@@ -58,8 +59,8 @@ class LazyGroup(click.Group):
         if name.startswith("-") or name in COMMANDS:
             return super().resolve_command(ctx, args)
         near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean specgen {near[0]}?" if near else f'specgen generate "{name} …" takes a prompt'
-        raise UsageError(f"there is no command {name!r}", f"{hint}\nspecgen --help lists the commands")
+        hint = f"did you mean specgen {near[0]}?" if near else 'specgen generate "..." takes a prompt'
+        raise UsageError(f"there is no command {shorten(name, 40)!r}", f"{hint}\nspecgen --help lists the commands")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the table without importing what it names."""
@@ -116,7 +117,17 @@ def _run(argv: Sequence[str] | None, environment: Environment) -> int:
             result = specgen.invoke(context)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
+    except click.UsageError as error:
+        # click's parser does not say which command it was parsing for.
+        error.ctx = error.ctx or _called(arguments)
+        raise
     return int(result) if isinstance(result, int) else ExitCode.DONE
+
+
+def _called(arguments: Sequence[str]) -> click.Context | None:
+    name = next((argument for argument in arguments if argument in COMMANDS), None)
+    command = name and specgen.get_command(click.Context(specgen), name)
+    return click.Context(command, info_name=f"specgen {name}") if command else None
 
 
 def _report(error: BaseException, environment: Environment) -> int:
@@ -124,6 +135,8 @@ def _report(error: BaseException, environment: Environment) -> int:
     match error:
         case SystemExit(code=int(code)):
             return code
+        case SystemExit(code=None):
+            return ExitCode.DONE
         case KeyboardInterrupt() | click.Abort():
             return _say(environment, ExitCode.INTERRUPTED, "interrupted")
         case BrokenPipeError():

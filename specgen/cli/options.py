@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from specgen.cli.environment import Environment
+
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -23,6 +26,12 @@ class Option(click.Option):
     def variable(self) -> str:
         """The name of its environment variable."""
         return f"SPECGEN_{(self.name or '').upper()}"
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """Leave the range out of the help, which says in words what a number means."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """Return the variable's value; an empty one counts as unset."""
@@ -45,7 +54,9 @@ class Option(click.Option):
 
 
 class Number(click.FloatRange):
-    """A finite float in a range: click's own lets ``nan`` through every bound."""
+    """A finite number in a range: click's own lets ``nan`` through every bound."""
+
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
         """Parse, then refuse what is no number."""
@@ -53,6 +64,12 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class Count(click.IntRange):
+    """A whole number in a range."""
+
+    name = "whole number"
 
 
 def option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:  # noqa: ANN401 - click's own
