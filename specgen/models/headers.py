@@ -40,7 +40,7 @@ def check_safetensors(path: Path, hint: str) -> None:
             expected = 8 + length + _data_bytes(file.read(length))
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelError(f"{path} has a damaged safetensors header", hint) from error
     if expected != size:
         fault = "is cut short" if size < expected else "has bytes after its end"

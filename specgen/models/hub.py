@@ -35,6 +35,17 @@ def cache() -> Path:
 
 def cached(spec: ModelSpec) -> Path | None:
     """Return a complete snapshot on this machine, ``None`` when there is none; a damaged one raises."""
+    snapshot = _snapshot(spec)
+    return snapshot if snapshot and _gap(snapshot, spec) is None else None
+
+
+def gap(spec: ModelSpec) -> str | None:
+    """Say what a snapshot on this machine lacks; ``None`` when there is none, or nothing is missing."""
+    snapshot = _snapshot(spec)
+    return _gap(snapshot, spec) if snapshot else None
+
+
+def _snapshot(spec: ModelSpec) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -42,14 +53,15 @@ def cached(spec: ModelSpec) -> Path | None:
         config = try_to_load_from_cache(spec.model, CONFIG, revision=spec.revision)
     except HFValidationError:
         return None
-    if not isinstance(config, str):
-        return None
-    snapshot = Path(config).parent
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def _gap(snapshot: Path, spec: ModelSpec) -> str | None:
     try:
         check_folder(snapshot, _mend(spec))
-    except MissingWeights:
-        return None
-    return snapshot if has_tokenizer(snapshot) else None
+    except MissingWeights as error:
+        return error.message
+    return None if has_tokenizer(snapshot) else f"{snapshot} holds no tokenizer"
 
 
 def _mend(spec: ModelSpec) -> Callable[[str], str]:

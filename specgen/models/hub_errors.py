@@ -34,8 +34,8 @@ def explain(error: BaseException, spec: ModelSpec, patience: float) -> MissingWe
     chain = _causes(error)
     return (
         _refused(chain, spec)
-        or _unreachable(chain, patience)
-        or MissingWeights(f"the hub could not give {spec.model}: {_first_line(error)}", f"hf download {spec.model}")
+        or _unreachable(chain, spec, patience)
+        or MissingWeights(f"cannot get {spec.model}: {_first_line(error)}", f"hf download {spec.model}")
     )
 
 
@@ -53,7 +53,7 @@ def _refused(chain: list[BaseException], spec: ModelSpec) -> MissingWeights | No
     if raised(errors.HFValidationError):
         return MissingWeights(f"{spec.model!r} is neither a folder nor a file here, nor a hub id", "see docs/models.md")
     if "credentials" in said:
-        return MissingWeights(f"the hub refuses the token that it was given for {spec.model}", "hf auth login")
+        return MissingWeights(f"cannot get {spec.model}: the hub refuses the token that it was given", "hf auth login")
     if raised(errors.GatedRepoError) or status == 403 or (status == 401 and spec.gated):
         return MissingWeights(
             f"{spec.model} is gated: its terms must be accepted first", f"accept them at {page}, then: hf auth login"
@@ -67,16 +67,25 @@ def _refused(chain: list[BaseException], spec: ModelSpec) -> MissingWeights | No
             f"the hub has no model {spec.model}, or it is private", f"check the name at {page}; private: hf auth login"
         )
     if status == 429:
-        return MissingWeights("the hub asks to wait: too many requests", "wait a little, or: hf auth login")
+        return MissingWeights(
+            f"cannot get {spec.model}: the hub asks to wait, there were too many requests",
+            "wait a little, or: hf auth login",
+        )
     if status:
         return MissingWeights(
-            f"the hub answers with an error ({status})", "try again later: https://status.huggingface.co"
+            f"cannot get {spec.model}: the hub answers with an error ({status})",
+            "try again later: https://status.huggingface.co",
         )
     return None
 
 
-def _unreachable(chain: list[BaseException], patience: float) -> MissingWeights | None:
+def _unreachable(chain: list[BaseException], spec: ModelSpec, patience: float) -> MissingWeights | None:
     """Explain why there was no answer."""
+    reason, hint = _silence(chain, patience)
+    return MissingWeights(f"cannot get {spec.model}: {reason}", hint) if reason else None
+
+
+def _silence(chain: list[BaseException], patience: float) -> tuple[str | None, str | None]:
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     endpoint = urlsplit(_endpoint())
@@ -90,20 +99,20 @@ def _unreachable(chain: list[BaseException], patience: float) -> MissingWeights 
         return any(isinstance(error, kinds) for error in chain)
 
     if raised(OfflineModeIsEnabled):
-        return MissingWeights("the hub was not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE")
+        return "the hub was not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE"
     if "ProxyError" in names:
-        return MissingWeights(f"{host} cannot be reached", "check HTTPS_PROXY and NO_PROXY")
+        return f"{host} cannot be reached", "check HTTPS_PROXY and NO_PROXY"
     if raised(socket.gaierror):
-        return MissingWeights(f"{host} cannot be found: no network, or no name service", network)
+        return f"{host} cannot be found: no network, or no name service", network
     if raised(ssl.SSLError):
-        return MissingWeights(f"the certificate of {host} cannot be verified", "check the clock, or SSL_CERT_FILE")
+        return f"the certificate of {host} cannot be verified", "check the clock, or SSL_CERT_FILE"
     if raised(ConnectionRefusedError):
-        return MissingWeights(f"{host} refuses the connection", f"{network}, or check HF_ENDPOINT")
+        return f"{host} refuses the connection", f"{network}, or check HF_ENDPOINT"
     if raised(TimeoutError) or any("Timeout" in name for name in names):
-        return MissingWeights(f"{host} did not answer within {patience:g} s", network)
+        return f"{host} did not answer within {patience:g} s", network
     if any(name in names for name in ("ConnectError", "ReadError", "RemoteProtocolError", "NetworkError")):
-        return MissingWeights(f"the connection to {host} failed", network)
-    return None
+        return f"the connection to {host} failed", network
+    return None, None
 
 
 def _endpoint() -> str:

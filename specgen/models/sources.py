@@ -86,16 +86,18 @@ def locate(
 
 
 def _mirrored(spec: ModelSpec, source: Mirror, refusal: ModelError, progress: Progress) -> Located:
+    lead = f"cannot get {spec.model}: "
     try:
         return Located(str(mirror.fetch(spec, source, progress)), origin="mirror")
     except ModelError as error:
         raise MissingWeights(
-            f"cannot get {spec.model}: {refusal.message}; mirror: {error.message}", error.hint or refusal.hint
+            f"{lead}{refusal.message.removeprefix(lead)}; its mirror: {error.message}", error.hint or refusal.hint
         ) from error
 
 
 def _absent(spec: ModelSpec, profile: str | None) -> MissingWeights:
-    places = f"the hub's cache {hub.cache()}"
+    found = f", where {gap}" if (gap := hub.gap(spec)) else ""
+    places = f"the hub's cache {hub.cache()}{found}"
     if spec.mirror:
         places += f" and specgen's cache {models_folder()}"
     pull = f"specgen pull {profile or 'PROFILE'}"

@@ -171,7 +171,10 @@ def no_space(folder: Path, needed: int | None, setting: str, free: int | None = 
 
 def size(count: int) -> str:
     """Write a number of bytes the way disks are sold: ``269 MB``."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count} B"
 
 
 def _beside(folder: Path) -> Path:
