@@ -12,7 +12,7 @@ from torch import Tensor
 class TableModel:
     """Logits are a function of the last ``order`` tokens, drawn once and kept.
 
-    It stands in for ``CachedModel`` and asserts what that promises: the cache is a prefix of the tokens it is asked about.
+    It stands in for ``CachedModel`` and asserts what that promises: the cache is a prefix of the tokens asked about.
     """
 
     def __init__(

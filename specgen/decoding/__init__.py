@@ -1,0 +1,1 @@
+"""Token ids in, events out: rounds of proposing and verifying."""

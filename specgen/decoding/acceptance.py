@@ -1,8 +1,8 @@
-"""The acceptance rules: pure functions from a proposal and the target's scores to a verdict.
+"""The acceptance rules: pure functions from a proposal and the target's distributions to what is kept.
 
-All of them are lossless. ``coupled`` also fixes the text: with one seed it emits what the target alone would have sampled,
-whatever was proposed. ``block`` and ``token`` accept more when draft and target sample, and promise the distribution only.
-Adding a rule is one function and one line in ``RULES``.
+All of them are lossless. ``match`` under the coupled draw also fixes the text: with one seed it emits what the target
+alone would have sampled, whatever was proposed. ``block_rule`` and ``token_rule`` accept more when draft and target
+sample, and promise the distribution only. Adding a rule is one function and one line in ``RULES``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Proposal:
 
     Attributes:
         tokens: ids ``[rows, k]``.
-        probs: the draft's warped distributions ``[rows, k, vocab]``, or None when the tokens follow from the text before them
-            (lookup) or from noise shared with the target (coupled).
+        probs: the draft's warped distributions ``[rows, k, vocab]``, or None when the tokens follow from the text
+            before them (lookup) or from noise shared with the target (coupled).
     """
 
     tokens: Tensor
@@ -29,115 +29,106 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the target makes of a proposal.
+class Kept:
+    """What a rule keeps of a proposal, and what the target's own token after it is drawn from.
 
     Attributes:
         accepted: length of the kept prefix, ``[rows]``.
-        token: the target's own token after it, ``[rows]``: the replacement of the rejected one, or the bonus token.
+        weights: unnormalised distribution of the next token, ``[rows, vocab]``: the residual where a token was
+            rejected, the target's own distribution for the bonus token.
     """
 
     accepted: Tensor
-    token: Tensor
+    weights: Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Coins:
-    """The random numbers of one round, independent of those that drew the proposal.
-
-    Attributes:
-        uniforms: in (0, 1), ``[rows, k]``, one a drafted token.
-        gumbel: Gumbel noise ``[rows, vocab]`` for the target's own token.
-    """
-
-    uniforms: Tensor
-    gumbel: Tensor
+Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Kept]
 
 
-Rule = Callable[[Proposal, Tensor, Coins], Verdict]
+def match(proposed: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Keep drafts while they equal the target's own tokens; the target's token at the first difference follows.
 
-
-def match(proposed: Tensor, own: Tensor) -> Verdict:
-    """Keep drafts while they equal the target's own tokens; emit the target's at the first difference.
-
-    This is greedy verification when ``own`` is an argmax, *coupled* verification when draft and target add the same Gumbel
-    noise to their log-probabilities (Daliri, Musco and Suresh 2024, arXiv 2408.07978), and the exact rule for a
+    This is greedy verification when ``own`` is an argmax, *coupled* verification when draft and target add the same
+    Gumbel noise to their log-probabilities (Daliri, Musco and Suresh 2024, arXiv 2408.07978), and the exact rule for a
     deterministic proposal when ``own`` is sampled.
 
     Args:
         proposed: ids ``[rows, k]``.
         own: the target's token at each of the ``k + 1`` positions, ``[rows, k + 1]``.
+
+    Returns:
+        How many were accepted and the token after them, ``[rows]`` each.
     """
     agreed = (proposed == own[:, :-1]).long().cumprod(-1)  # [rows, k]
     accepted = agreed.sum(-1)
-    return Verdict(accepted, own.gather(1, accepted[:, None])[:, 0])
+    return accepted, own.gather(1, accepted[:, None])[:, 0]
 
 
-def token_rule(proposal: Proposal, target: Tensor, coins: Coins) -> Verdict:
+def token_rule(tokens: Tensor, draft: Tensor, target: Tensor, uniforms: Tensor) -> Kept:
     """Accept each draft token with probability ``min(1, p / q)``; replace the first refused one from the residual.
 
-    Leviathan, Kalman and Matias 2023 (arXiv 2211.17192); Chen et al. 2023 (arXiv 2302.01318). The comparison is the strict
-    ``u q < p``, so a token that the target gives no mass is never accepted and nothing is divided.
+    Leviathan, Kalman and Matias 2023 (arXiv 2211.17192); Chen et al. 2023 (arXiv 2302.01318). The comparison is the
+    strict ``u q < p``, so a token that the target gives no mass is never accepted and nothing is divided.
 
     Args:
-        proposal: tokens with the distributions they were drawn from.
-        target: the target's warped distributions ``[rows, k + 1, vocab]``.
-        coins: fresh randomness.
+        tokens: ids ``[rows, k]``, drawn from ``draft``.
+        draft: the draft's warped distributions ``[rows, k, vocab]``.
+        target: the target's ``[rows, k + 1, vocab]``.
+        uniforms: fresh numbers in (0, 1), ``[rows, k]``.
     """
-    assert proposal.probs is not None
-    draft, index = proposal.probs, proposal.tokens[..., None]
-    p = target[:, :-1].gather(-1, index)[..., 0]  # [rows, k]
-    q = draft.gather(-1, index)[..., 0]
-    accepted = (coins.uniforms * q < p).long().cumprod(-1).sum(-1)
-    residual = (target - _beyond(draft)).clamp_min(0)
-    return Verdict(accepted, _draw_after(accepted, residual, target, coins.gumbel))
+    p, q = _of(target[:, :-1], tokens), _of(draft, tokens)  # [rows, k]
+    accepted = (uniforms * q < p).long().cumprod(-1).sum(-1)
+    residual = (target - _with_bonus(draft)).clamp_min(0)
+    return Kept(accepted, _weights_at(accepted, residual, target))
 
 
-def block_rule(proposal: Proposal, target: Tensor, coins: Coins) -> Verdict:
+def block_rule(tokens: Tensor, draft: Tensor, target: Tensor, uniforms: Tensor) -> Kept:
     """Verify the block as a whole: keep the longest prefix whose coin succeeds, not the one before the first failure.
 
     Sun et al. 2024 (ICLR 2025, arXiv 2403.10444). Never accepts fewer tokens in expectation than ``token_rule``.
 
     Args:
-        proposal: tokens with the distributions they were drawn from.
-        target: the target's warped distributions ``[rows, k + 1, vocab]``.
-        coins: fresh randomness.
+        tokens: ids ``[rows, k]``, drawn from ``draft``.
+        draft: the draft's warped distributions ``[rows, k, vocab]``.
+        target: the target's ``[rows, k + 1, vocab]``.
+        uniforms: fresh numbers in (0, 1), ``[rows, k]``.
     """
-    assert proposal.probs is not None
-    draft, index = proposal.probs, proposal.tokens[..., None]
-    rows, k = proposal.tokens.shape
-    p = target[:, :-1].gather(-1, index)[..., 0]  # [rows, k]
-    q = draft.gather(-1, index)[..., 0]
-    weight = [p.new_ones(rows)]  # a_0 = 1, a_i = min(a_{i-1} p_i / q_i, 1)
+    p, q = _of(target[:, :-1], tokens), _of(draft, tokens)  # [rows, k]
+    k = tokens.shape[1]
+    scale = [torch.ones_like(p[:, 0])]  # a_0 = 1, a_i = min(a_{i-1} p_i / q_i, 1)
     for i in range(k):
-        weight.append((weight[-1] * p[:, i] / q[:, i]).clamp_max(1))
-    a = torch.stack(weight, dim=1)  # [rows, k + 1]
-    residual = (a[..., None] * target - _beyond(draft)).clamp_min(0)  # [rows, k + 1, vocab]
+        scale.append((scale[-1] * p[:, i] / q[:, i]).clamp_max(1))
+    a = torch.stack(scale, dim=1)  # [rows, k + 1]
+    residual = (a[..., None] * target - _with_bonus(draft)).clamp_min(0)  # [rows, k + 1, vocab]
     mass = residual[:, 1:-1].sum(-1)  # Z_1 .. Z_{k-1}
-    spare = 1 - a[:, 1:-1]
-    h = torch.where(mass + spare > 0, mass / (mass + spare).clamp_min(torch.finfo(mass.dtype).tiny), 1.0)
-    h = torch.cat([h, a[:, -1:]], dim=1)  # [rows, k]
-    place = torch.arange(1, k + 1, device=h.device)
-    accepted = torch.where(coins.uniforms < h, place, 0).amax(-1)
-    return Verdict(accepted, _draw_after(accepted, residual, target, coins.gumbel))
+    whole = mass + 1 - a[:, 1:-1]
+    h = torch.where(whole > 0, mass / whole.clamp_min(torch.finfo(mass.dtype).tiny), 1.0)
+    h = torch.cat([h, a[:, -1:]], dim=1)  # [rows, k], the chance that the prefix of each length is kept
+    length = torch.arange(1, k + 1, device=h.device)
+    accepted = torch.where(uniforms < h, length, 0).amax(-1)
+    return Kept(accepted, _weights_at(accepted, residual, target))
 
 
-def _beyond(draft: Tensor) -> Tensor:
-    """The draft's distributions with an empty one after the last, where the bonus token comes from the target alone."""
+def _of(distributions: Tensor, tokens: Tensor) -> Tensor:
+    """The probability of each token, ``[rows, k]``."""
+    return distributions.gather(-1, tokens[..., None])[..., 0]
+
+
+def _with_bonus(draft: Tensor) -> Tensor:
+    """The draft's distributions and an empty one after the last, where the bonus token comes from the target alone."""
     return torch.cat([draft, torch.zeros_like(draft[:, :1])], dim=1)
 
 
-def _draw_after(accepted: Tensor, residual: Tensor, target: Tensor, gumbel: Tensor) -> Tensor:
-    """Draw the target's own token from the residual at ``accepted``, ``[rows]``.
+def _weights_at(accepted: Tensor, residual: Tensor, target: Tensor) -> Tensor:
+    """The residual after the accepted tokens, ``[rows, vocab]``.
 
-    Rounding can leave a residual empty although a coin refused a token (p = q); the target's distribution is then the right
-    one.
+    Rounding can leave a residual empty although a coin refused a token (p = q); the target's distribution is then the
+    right one.
     """
     at = accepted[:, None, None].expand(-1, 1, target.shape[-1])
     left = residual.gather(1, at)[:, 0]
-    left = torch.where(left.sum(-1, keepdim=True) > 0, left, target.gather(1, at)[:, 0])
-    return (left.log() + gumbel).argmax(-1)
+    return torch.where(left.sum(-1, keepdim=True) > 0, left, target.gather(1, at)[:, 0])
 
 
-# Rules that compare probabilities. Under any other name, and for proposals without probabilities, ``match`` decides.
+# The rules that compare probabilities. ``match`` decides under ``coupled`` and for proposals without probabilities.
 RULES: dict[str, Rule] = {"token": token_rule, "block": block_rule}

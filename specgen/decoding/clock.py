@@ -35,7 +35,7 @@ class CudaClock:
 
     def mark(self) -> torch.cuda.Event:
         """Record an event on the current stream."""
-        event = torch.cuda.Event(enable_timing=True)
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
 

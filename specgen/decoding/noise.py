@@ -1,7 +1,7 @@
 """Counter-based randomness: every number is a pure function of a seed, a purpose, a position and a token id.
 
-Nothing is consumed, so the number that belongs to a token does not depend on what was drafted, refused or batched before it.
-That is what makes *one seed, one text* possible.
+Nothing is consumed, so the number that belongs to a token does not depend on what was drafted, refused or batched
+before it. That is what makes *one seed, one text* possible.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Noise:
     def at(self, seeds: Sequence[int], starts: Sequence[int], count: int, *, dtype: torch.dtype) -> Tensor:
         """The Gumbel noise of the tokens at ``count`` positions from ``starts`` on, ``[rows, count, vocab]``.
 
-        Draft and target both ask for it, and after a rejection the next round asks again: rows are kept until their position
-        is behind every row.
+        Draft and target both ask for it, and after a rejection the next round asks again: rows are kept until their
+        position is behind every row.
         """
         wanted = [(seed, start + i) for seed, start in zip(seeds, starts, strict=True) for i in range(count)]
         behind = min(starts)

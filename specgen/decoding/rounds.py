@@ -76,8 +76,8 @@ def play(target: CachedModel, proposer: Proposer | None, rows: Rows, sampler: Sa
         own = sampler.own(sampler.scores(logits, rows), rows)  # [rows, 1]
         read = torch.cat([torch.zeros_like(own), own], dim=1).tolist()
     else:
-        verdict = sampler.judge(proposal, logits, rows)
-        read = torch.cat([verdict.accepted[:, None], verdict.token[:, None], proposal.tokens], dim=1).tolist()
+        accepted, token = sampler.judge(proposal, logits, rows)
+        read = torch.cat([accepted[:, None], token[:, None], proposal.tokens], dim=1).tolist()
     sampler.round += 1
     return Played(
         proposed=[row[2:] for row in read],

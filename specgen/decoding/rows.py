@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specgen.decoding.acceptance import RULES, Coins, Proposal, Verdict, match
+from specgen.decoding.acceptance import RULES, Proposal, match
 from specgen.decoding.noise import Noise
-from specgen.decoding.sampling import Warper, probabilities, seen_before
+from specgen.decoding.sampling import Warper, pick, probabilities, seen_before
 from specgen.profile import Sampling
 
 
@@ -82,7 +82,7 @@ class Sampler:
         return self.warper(logits, seen)
 
     def own(self, scores: Tensor, rows: Rows, *, offset: int = 0) -> Tensor:
-        """The tokens that these scores choose under the seed's noise, ``[rows, n]`` (Gumbel-max; argmax when greedy)."""
+        """The tokens that these scores choose under the seed's noise, ``[rows, n]`` (Gumbel-max, or argmax)."""
         if not all(self.warper.greedy):
             starts = [n + offset for n in rows.lengths]
             noise = self.noise.at(self.seeds, starts, scores.shape[1], dtype=scores.dtype)
@@ -104,19 +104,22 @@ class Sampler:
                 for seed, n in zip(self.seeds, rows.lengths, strict=True)
             ]
         )
-        token = (probs.log() + noise[:, : probs.shape[-1]]).argmax(-1)
+        token = pick(probs, noise[:, : probs.shape[-1]])
         return token, torch.nn.functional.pad(probs, (0, self.vocab_size - probs.shape[-1]))
 
-    def judge(self, proposal: Proposal, logits: Tensor, rows: Rows) -> Verdict:
-        """Verify a proposal against the target's logits ``[rows, k + 1, vocab]``."""
+    def judge(self, proposal: Proposal, logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Verify a proposal against the target's logits ``[rows, k + 1, vocab]``.
+
+        Returns:
+            How many draft tokens are accepted and the target's own token after them, ``[rows]`` each.
+        """
         scores = self.scores(logits, rows)
         if self.rule is None or proposal.probs is None:
             return match(proposal.tokens, self.own(scores, rows))
         target = probabilities(scores, self.warper.greedy_rows)
-        return self.rule(proposal, target, self._coins(proposal.tokens.shape[1], rows, target.dtype))
-
-    def _coins(self, k: int, rows: Rows, dtype: torch.dtype) -> Coins:
         places = list(zip(self.seeds, rows.lengths, strict=True))
-        uniforms = [self.noise.coins(k, seed, self.round, n, dtype=dtype) for seed, n in places]
-        gumbel = [self.noise.gumbel(seed, "residual", self.round, n, dtype=dtype) for seed, n in places]
-        return Coins(torch.stack(uniforms), torch.stack(gumbel))
+        k, dtype = proposal.tokens.shape[1], target.dtype
+        uniforms = torch.stack([self.noise.coins(k, seed, self.round, n, dtype=dtype) for seed, n in places])
+        kept = self.rule(proposal.tokens, proposal.probs, target, uniforms)
+        fresh = [self.noise.gumbel(seed, "residual", self.round, n, dtype=dtype) for seed, n in places]
+        return kept.accepted, pick(kept.weights, torch.stack(fresh))

@@ -1,7 +1,7 @@
 """The warper chain: from logits to the scores that a token is chosen by, alike for target and draft.
 
-Order and meaning are transformers': repetition penalty, temperature, top-k, top-p, min-p. Equal probabilities at a cut are
-all kept, so that the result does not depend on how a device sorts.
+Order and meaning are transformers': repetition penalty, temperature, top-k, top-p, min-p. Equal probabilities at a cut
+are all kept, so that the result does not depend on how a device sorts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from specgen.profile import Sampling
 
-# Sorting a 150k vocabulary for top-p takes a CPU longer than a small draft's forward; its head nearly always holds enough mass.
+# Sorting a 150k vocabulary for top-p takes a CPU longer than a small draft's forward; its head nearly always holds the
+# mass.
 _NUCLEUS_HEAD = 1024
 
 
@@ -55,7 +56,8 @@ class Warper:
         """
         scores = logits if logits.dtype == torch.float64 else logits.float()
         if seen is not None and self.needs_history:
-            scores = torch.where(seen, torch.where(scores < 0, scores * self._penalty, scores / self._penalty), scores)
+            penalised = torch.where(scores < 0, scores * self._penalty, scores / self._penalty)
+            scores = torch.where(seen, penalised, scores)
         if self._cools:
             scores = scores / self._temperature
         if any(self._top_k):
@@ -114,7 +116,12 @@ def seen_before(tokens: Tensor, lengths: Sequence[int], count: int, vocab: int) 
 
 
 def probabilities(scores: Tensor, greedy_rows: Tensor) -> Tensor:
-    """Turn scores ``[rows, n, vocab]`` into probabilities; a greedy row puts all its mass on its first largest score."""
+    """Turn scores ``[rows, n, vocab]`` into probabilities; a greedy row's mass is all on its first largest score."""
     probs = scores.softmax(-1)
     best = torch.zeros_like(probs).scatter_(-1, scores.argmax(-1, keepdim=True), 1.0)
     return torch.where(greedy_rows, best, probs)
+
+
+def pick(weights: Tensor, gumbel: Tensor) -> Tensor:
+    """Draw a token in proportion to weights ``[rows, vocab]``, by the Gumbel-max trick; ``[rows]``."""
+    return (weights.log() + gumbel).argmax(-1)

@@ -77,7 +77,7 @@ class Stats:
 
     @property
     def speedup(self) -> float | None:
-        """Tokens/s over measured tokens/s of the target alone; None when nothing was proposed or nothing was measured."""
+        """Tokens/s over measured tokens/s of the target alone; None when nothing was proposed or measured."""
         speed, baseline = self.tokens_per_second, self.baseline_tokens_per_second
         return speed / baseline if speed and baseline and self.speculative_rounds else None
 

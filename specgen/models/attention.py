@@ -1,8 +1,8 @@
 """Attention over a slot cache: grouped queries without repeating keys and values, soft caps and sinks included.
 
-transformers expands K and V to every query head whenever a mask is present, which a verify pass always has (10 ms become
-147 ms at 4,096 slots). Folding the query heads of one group into the query length reads each key once instead, on every
-device and with any mask.
+transformers expands K and V to every query head whenever a mask is present, which a verify pass always has (10 ms
+become 147 ms at 4,096 slots). Folding the query heads of one group into the query length reads each key once instead,
+on every device and with any mask.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLD_UP_TO = 32
 
 
 def slot_attention(
-    module: nn.Module,
+    module: nn.Module,  # noqa: ARG001
     query: Tensor,  # [rows, heads, columns, head_dim]
     key: Tensor,  # [rows, kv_heads, slots, head_dim]
     value: Tensor,  # [rows, kv_heads, slots, value_dim]
@@ -28,14 +28,14 @@ def slot_attention(
     scaling: float | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,  # [heads], learned sink logits
-    **ignored: Any,
+    **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend; the signature is the one transformers' ``AttentionInterface`` asks for.
 
     Returns:
         The mixed values ``[rows, columns, heads, value_dim]``, and no weights.
     """
-    rows, heads, columns, _ = query.shape
+    rows, heads, columns = query.shape[:3]
     groups = heads // key.shape[1]
     if softcap is not None or s_aux is not None:
         out = _explicit(query, key, value, attention_mask, scaling, softcap, s_aux)

@@ -1,7 +1,7 @@
 """The one key/value cache, for target and draft, for one row or many. All contact with transformers' cache API is here.
 
-Slot index is position. Each row has a length; a pass writes its columns from there on, and a mask hides every slot above a
-column's own position. Rolling back is moving a length: refused slots stay, hidden, until they are overwritten.
+Slot index is position. Each row has a length; a pass writes its columns from there on, and a mask hides every slot
+above a column's own position. Rolling back is moving a length: refused slots stay, hidden, until they are overwritten.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SlotCache(Cache):
         """Slots in use, for models that ask although they are given positions."""
         return 0 if self._at_start else self._extent
 
-    def get_query_offset(self, layer_idx: int = 0) -> int | Tensor:  # type: ignore[override]  # noqa: ARG002
+    def get_query_offset(self, layer_idx: int = 0) -> int | Tensor:  # noqa: ARG002
         """Position of the first column: 0 when every row starts there, else one per row, ``[rows, 1, 1, 1]``."""
         return 0 if self._at_start else self._positions[:, :1, None, None]
 
@@ -106,8 +106,8 @@ def slot_mask(
 ) -> Tensor | None:
     """Build a boolean mask ``[rows, 1, columns, slots]`` from the model's own rule (causal, sliding, chunked).
 
-    The rule is a function of positions, so giving it one offset per row is all that ragged rows need. None means that the
-    kernel's own causal mask says the same.
+    The rule is a function of positions, so giving it one offset per row is all that ragged rows need. None means that
+    the kernel's own causal mask says the same.
     """
     whole = local_size is None or kv_length <= local_size
     if allow_is_causal_skip and whole and q_length == kv_length and isinstance(q_offset, int) and q_offset == 0:

@@ -57,8 +57,8 @@ def _present(name: str) -> torch.device:
 def pick_dtype(wanted: str, device: torch.device, *, parameters: int | None = None) -> torch.dtype:
     """Turn ``auto`` into the arithmetic that suits the device; other names are taken as they are.
 
-    ``auto`` is bfloat16 where the hardware computes it natively. Elsewhere an accelerator gets float16, and a CPU float32,
-    or bfloat16 when float32 would not leave half of the free memory.
+    ``auto`` is bfloat16 where the hardware computes it natively. Elsewhere an accelerator gets float16, and a CPU
+    float32, or bfloat16 when float32 would not leave half of the free memory.
 
     Args:
         wanted: ``auto`` or a key of ``DTYPES``.

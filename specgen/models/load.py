@@ -70,8 +70,8 @@ def load_pair(
 ) -> Pair:
     """Find, check and load the models of a profile.
 
-    Everything that can be refused is refused before weights are read: vocabularies that differ, states that cannot be rolled
-    back, devices that are not there.
+    Everything that can be refused is refused before weights are read: vocabularies that differ, states that cannot be
+    rolled back, devices that are not there.
 
     Raises:
         MissingWeights: a model is in none of its places.

@@ -147,8 +147,8 @@ def test_each_position_is_computed_once(k):
     fed = finished(events).fed
     assert fed["target"] == len(prompt) - 1 + len(played(events)) + proposed
     if k:
-        # The draft computes the prompt, each drafted token but the last of a round, and what it missed: the target's own
-        # token of each round and the last drafted one when it was accepted.
+        # The draft computes the prompt, each drafted token but the last of a round, and what it missed of the round
+        # before: the target's own token, and the last drafted one when it was accepted.
         assert fed["draft"] <= len(prompt) + proposed + len(played(events))
 
 

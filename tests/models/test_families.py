@@ -1,4 +1,4 @@
-"""Every family that rolls back: the slot cache against a fresh forward of transformers' own, and greedy text against it."""
+"""Every family that rolls back: the slot cache and the text against fresh forwards of transformers' own."""
 
 from __future__ import annotations
 
