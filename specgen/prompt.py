@@ -18,11 +18,11 @@ class Tokenizer(Protocol):
 
     def __call__(self, text: str, *, add_special_tokens: bool, verbose: bool) -> Mapping[str, Any]: ...  # noqa: D102
 
-    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str: ...  # noqa: D102, ANN401
+    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str: ...  # noqa: D102
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str | None]: ...  # noqa: D102
 
-    def decode(self, ids: list[int], **options: Any) -> str: ...  # noqa: D102, ANN401
+    def decode(self, ids: list[int], **options: Any) -> str: ...  # noqa: D102
 
 
 def encode_prompt(
@@ -88,7 +88,7 @@ def _render(tokenizer: Tokenizer, messages: Sequence[Message]) -> str:
     return text
 
 
-def _renders(render: Any, messages: Sequence[Message]) -> bool:  # noqa: ANN401
+def _renders(render: Any, messages: Sequence[Message]) -> bool:
     from jinja2 import TemplateError
 
     try:

@@ -160,7 +160,7 @@ class Settings:
 )
 @common_options
 @pass_environment
-def command(environment: Environment, /, prompt: tuple[str, ...], **options: Any) -> int:  # noqa: ANN401 - click's own
+def command(environment: Environment, /, prompt: tuple[str, ...], **options: Any) -> int:
     """Generate text with a target model, made faster by a draft.
 
     Text goes to standard output as it is accepted, everything else to standard error. With a PROMPT, standard input is

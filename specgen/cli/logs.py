@@ -1,4 +1,4 @@
-"""The libraries' own messages: kept off the terminal, shown with ``--verbose``, written to ``--log-file``."""
+"""Messages: specgen's into a log file, the libraries' off the terminal unless somebody asks for them."""
 
 from __future__ import annotations
 
@@ -14,66 +14,74 @@ from specgen.errors import UsageError
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
-class _OneLine(logging.Formatter):
-    """A record without escape sequences, which have no place in a file."""
+class _Plain(logging.Formatter):
+    """Lines with the time, and without escape sequences, which have no place in a file."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _ESCAPES.sub("", super().format(record))
-
-
-@contextmanager
-def library_messages(environment: Environment) -> Iterator[None]:
-    """Route logging and warnings while a command works, and put everything back."""
-    root = logging.getLogger()
-    level, handlers = root.level, _handlers(environment)
-    for handler in handlers:
-        root.addHandler(handler)
-    root.setLevel(logging.DEBUG if environment.log_file else logging.WARNING)
-    logging.captureWarnings(True)
-    try:
-        _tame()
-        yield
-    except BaseException as error:
-        logging.getLogger("specgen").info("ended by %s", type(error).__name__, exc_info=error)
-        raise
-    finally:
-        logging.captureWarnings(False)
-        root.setLevel(level)
-        for handler in handlers:
-            root.removeHandler(handler)
-            handler.close()
-
-
-def _handlers(environment: Environment) -> list[logging.Handler]:
-    # Without any handler, Python's logging writes warnings to standard error by itself.
-    handlers: list[logging.Handler] = [logging.NullHandler()]
-    if environment.verbose:
-        screen = _Screen(environment)
-        screen.setLevel(logging.WARNING)
-        handlers.append(screen)
-    if environment.log_file:
-        try:
-            file = logging.FileHandler(Path(environment.log_file), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot write the log file {environment.log_file}: {error.strerror}") from error
-        file.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        handlers.append(file)
-    return handlers
 
 
 class _Screen(logging.Handler):
     """Standard error, with control characters escaped like everything there."""
 
     def __init__(self, environment: Environment) -> None:
-        super().__init__()
+        super().__init__(logging.WARNING)
         self._environment = environment
 
     def emit(self, record: logging.LogRecord) -> None:
         self._environment.note(f"{record.name}: {record.getMessage()}", dim=True)
 
 
+@contextmanager
+def _handling(handler: logging.Handler, level: int) -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(min(level, before))
+    try:
+        yield
+    finally:
+        root.setLevel(before)
+        root.removeHandler(handler)
+        handler.close()
+
+
+@contextmanager
+def log_file(path: str) -> Iterator[None]:
+    """Write every message there, and the traceback of what ended the command.
+
+    Raises:
+        UsageError: if the file cannot be written.
+    """
+    try:
+        handler = logging.FileHandler(Path(path), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the log file {path}: {error.strerror}", "--log-file PATH") from error
+    handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    with _handling(handler, logging.DEBUG):
+        try:
+            yield
+        except BaseException as error:
+            logging.getLogger("specgen").info("ended by %s", type(error).__name__, exc_info=error)
+            raise
+
+
+@contextmanager
+def library_messages(environment: Environment) -> Iterator[None]:
+    """Keep logging, warnings and progress bars of the libraries off the terminal while a command uses them."""
+    # Without any handler, Python's logging writes warnings to standard error by itself.
+    handler = _Screen(environment) if environment.verbose else logging.NullHandler()
+    with _handling(handler, logging.WARNING):
+        logging.captureWarnings(True)
+        try:
+            _tame()
+            yield
+        finally:
+            logging.captureWarnings(False)
+
+
 def _tame() -> None:
-    """Take away transformers' and the hub's handlers and bars, so that their messages go where all others go."""
+    """Take away transformers' and the hub's own handlers and bars, so that their messages go where all others go."""
     from huggingface_hub.utils import disable_progress_bars
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging as transformers_logging

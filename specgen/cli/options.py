@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from specgen.cli.environment import Environment
+from specgen.cli.logs import log_file
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
@@ -58,7 +59,7 @@ class Number(click.FloatRange):
 
     name = "number"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Parse, then refuse what is no number."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
@@ -72,7 +73,7 @@ class Count(click.IntRange):
     name = "whole number"
 
 
-def option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:  # noqa: ANN401 - click's own
+def option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     """Declare an option that the environment can set too."""
     return click.option(*names, cls=Option, **settings)
 
@@ -87,13 +88,21 @@ def _keep(name: str) -> Callable[[click.Context, click.Parameter, object], None]
     return keep
 
 
+def _open_log(context: click.Context, _parameter: click.Parameter, value: object) -> None:
+    environment = context.find_object(Environment)
+    # SPECGEN_LOG_FILE reaches the group and the command: one file, written once.
+    if environment is not None and value and environment.log_file != value:
+        environment.log_file = str(value)
+        context.with_resource(log_file(environment.log_file))
+
+
 def common_options(command: Decorated) -> Decorated:
     """Add ``--quiet``, ``--verbose``, ``--color`` and ``--log-file``, kept in the environment, not passed on."""
     for add in (
         option(
             "--log-file",
-            type=click.Path(dir_okay=False, writable=True),
-            callback=_keep("log_file"),
+            metavar="FILE",
+            callback=_open_log,
             expose_value=False,
             is_eager=True,
             help="Write every message of specgen and its libraries there, with the time.",

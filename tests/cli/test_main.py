@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import ModuleType
 
 import click
@@ -311,3 +313,26 @@ def test_the_arguments_of_the_process(monkeypatch):
     terminal = console()
     assert main(environment=terminal) == 0
     assert terminal.out.startswith("specgen ")
+
+
+def test_the_documentation_says_what_the_help_says():
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, str(root / "scripts" / "cli_docs.py"), "--check"],
+        env={**os.environ, "PYTHONPATH": str(root), "COLUMNS": "40"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_log_file_for_every_command(failing, tmp_path, before):
+    failing(errors.ModelError("it broke"))
+    log = tmp_path / "log"
+    flags = ["--log-file", str(log)]
+    arguments = [*flags, "boom"] if before else ["boom", *flags]
+    main(arguments, console(variables={"SPECGEN_LOG_FILE": str(log)}))
+    assert log.read_text().count("ended by ModelError") == 1
+    assert "Traceback" in log.read_text()
