@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from specgen.errors import MissingWeights, ModelError
-from specgen.models import store
+from specgen.errors import MissingWeights
+from specgen.models import hub_worker, store
 from specgen.models.folder import CONFIG, INDEX, SINGLE, check_folder, has_tokenizer
 from specgen.models.hub_errors import explain
 from specgen.models.progress import Progress, growing
@@ -79,28 +79,34 @@ def download(spec: ModelSpec, progress: Progress) -> Path:
     Raises:
         MissingWeights: saying in one line why the hub could not give it.
     """
-    from huggingface_hub import snapshot_download
-
     patience = _patience(spec)
+    with progress.stage(f"asking the hub for {spec.model}"):
+        files = _wanted(spec, _ask(spec, patience))
+    missing = _not_cached(spec, files)
+    store.require_space(cache(), missing, SETTING)
+    with progress.stage(f"downloading {spec.model}", missing) as advance, growing(_blobs(spec), advance, missing):
+        answer = hub_worker.fetch(spec, sorted(files), patience, _settings())
+    if "folder" not in answer:
+        logging.getLogger(__name__).debug("the download of %s failed: %s", spec.model, answer.get("detail"))
+        if answer.get("full"):
+            raise store.no_space(cache(), None, SETTING, store.free_bytes(cache()))
+        raise MissingWeights(answer["message"], answer["hint"])
+    folder = Path(answer["folder"])
+    check_folder(folder, _mend(spec))
+    return folder
+
+
+def _settings() -> dict[str, str]:
+    from huggingface_hub import constants
+
+    return {"HF_ENDPOINT": str(constants.ENDPOINT), SETTING: str(cache())}
+
+
+def _ask(spec: ModelSpec, patience: float) -> dict[str, int]:
     try:
-        with _quiet():
-            with progress.stage(f"asking the hub for {spec.model}"):
-                files = _wanted(spec, _bounded(lambda: _listing(spec, patience), patience * (1 if spec.mirror else 3)))
-            missing = _not_cached(spec, files)
-            store.require_space(cache(), missing, SETTING)
-            with (
-                progress.stage(f"downloading {spec.model}", missing) as advance,
-                growing(_blobs(spec), advance, missing),
-            ):
-                folder = snapshot_download(spec.model, revision=spec.revision, allow_patterns=sorted(files))
-    except ModelError:
-        raise
+        return _bounded(lambda: _listing(spec, patience), patience * (1 if spec.mirror else 3))
     except Exception as error:  # the client's errors come from three libraries and have no common class
-        if store.is_disk_full(error):
-            raise store.no_space(cache(), None, SETTING, store.free_bytes(cache())) from error
         raise explain(error, spec, patience) from error
-    check_folder(Path(folder), _mend(spec))
-    return Path(folder)
 
 
 def _listing(spec: ModelSpec, patience: float) -> dict[str, int]:
@@ -170,23 +176,3 @@ def _not_cached(spec: ModelSpec, files: dict[str, int]) -> int:
 
 def _blobs(spec: ModelSpec) -> Path:
     return cache() / f"models--{spec.model.replace('/', '--')}" / "blobs"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the client's own bars and warnings off the terminal."""
-    from huggingface_hub import constants, utils
-    from huggingface_hub.utils import logging
-
-    # The client warns when a program hides bars that the environment asks for.
-    fixed = constants.HF_HUB_DISABLE_PROGRESS_BARS is not None or utils.are_progress_bars_disabled()
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    if not fixed:
-        utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if not fixed:
-            utils.enable_progress_bars()

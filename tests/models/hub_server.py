@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
@@ -78,14 +78,17 @@ def serving() -> Iterator[Hub]:
                 self.send_header(name, value)
             self.end_headers()
             if self.command == "GET":
-                self.wfile.write(body)
+                with suppress(ConnectionError):
+                    self.wfile.write(body)
 
-        do_HEAD = do_GET
+        do_HEAD = do_GET  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.block_on_close = False
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     hub.address = f"http://127.0.0.1:{server.server_port}"
     try:

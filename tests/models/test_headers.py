@@ -37,7 +37,7 @@ def test_a_file_without_tensors_passes(tmp_path: Path) -> None:
 
 def test_every_cut_of_a_safetensors_file_is_noticed(weights: Path) -> None:
     whole = weights.read_bytes()
-    for length in [*range(0, 200), len(whole) // 2, len(whole) - 1]:
+    for length in [*range(200), len(whole) // 2, len(whole) - 1]:
         weights.write_bytes(whole[:length])
         with pytest.raises(ModelError) as caught:
             check_safetensors(weights, "copy it again")
@@ -68,7 +68,7 @@ def test_bytes_after_the_end_are_noticed(weights: Path) -> None:
         (b'{"a": {"dtype": "F32"}}', "damaged"),
         (b'{"a": 7}', "damaged"),
         (b'{"a": {"data_offsets": [0, 1e999]}}', "damaged"),
-        (b'[' * 100_000, "damaged"),
+        (b"[" * 100_000, "damaged"),
         (b"\xff\xfe\xff\xfe", "damaged"),
     ],
 )

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from specgen.errors import MissingWeights, ModelError
-from specgen.models import hub, store
-from specgen.models.progress import silent
+from specgen.models import hub, hub_worker, store
 from specgen.models.sources import Located, cached, locate
 from specgen.profile import Mirror, ModelSpec
 from tests.models.hub_server import COMMIT, Hub, serving
@@ -35,9 +34,7 @@ def point_at(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", address)
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 2)
     monkeypatch.setenv("SPECGEN_CACHE", str(tmp_path / "specgen"))
@@ -324,33 +321,76 @@ def test_a_full_disk_is_noticed_before_the_download(
     assert not [path for path in server.asked if "/resolve/" in path]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
 def test_a_disk_that_fills_up_is_named(tmp_path: Path, server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.repositories[MODEL] = repository(tmp_path) | {"vocab.txt": bytes(50_000)}
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); "
+    monkeypatch.setattr(hub_worker, "_START", limit + hub_worker._START)
+    with pytest.raises(ModelError, match=r"^no space left in .*hub, .* free$"):
+        locate(ModelSpec(MODEL))
+    monkeypatch.undo()
+    assert not list((tmp_path / "hub").rglob("vocab.txt"))
+
+
+def answer_to(monkeypatch: pytest.MonkeyPatch, error: Exception) -> dict[str, object]:
     import huggingface_hub
+    from huggingface_hub import utils
 
-    def fill(*_: object, **__: object) -> None:
-        try:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            raise RuntimeError("the download failed") from error
+    def fail(*_: object, **__: object) -> None:
+        raise error
 
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    monkeypatch.setattr(utils, "disable_progress_bars", lambda: None)
+    request = {"model": MODEL, "revision": None, "gated": False, "files": [], "patience": 1.0}
+    return hub_worker._answer(request)
+
+
+def test_a_full_disk_is_recognised_through_other_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RuntimeError("the download failed")
+    error.__cause__ = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert answer_to(monkeypatch, error)["full"] is True
+    assert answer_to(monkeypatch, RuntimeError("I/O error: full (os error 28)"))["full"] is True
+    assert answer_to(monkeypatch, RuntimeError("the moon"))["full"] is False
+
+
+def test_an_error_nobody_thought_of_is_still_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = answer_to(monkeypatch, RuntimeError("\nthe moon is wrong\nlong story"))
+    assert answer["message"] == "cannot get someone/model: the moon is wrong"
+    assert "long story" in str(answer["detail"])
+
+
+def test_a_worker_that_dies_is_an_error_too(tmp_path: Path, server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     server.repositories[MODEL] = repository(tmp_path)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fill)
-    with pytest.raises(ModelError, match=r"^no space left in .*hub"):
+    monkeypatch.setattr(hub_worker, "_START", "import os; os._exit(7)  # {root}")
+    with pytest.raises(MissingWeights, match=r"^cannot get someone/model: the download ended without a word$"):
         locate(ModelSpec(MODEL))
 
 
-def test_an_error_nobody_thought_of_is_still_one_line(
+def test_the_users_folder_is_not_where_the_worker_looks_for_modules(
     tmp_path: Path, server: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import huggingface_hub
-
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("\nthe moon is wrong\nlong story")
-
+    for name in ("json", "huggingface_hub", "specgen"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
     server.repositories[MODEL] = repository(tmp_path)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    with pytest.raises(MissingWeights, match="^cannot get someone/model: the moon is wrong$"):
-        hub.download(ModelSpec(MODEL), silent)
+    assert locate(ModelSpec(MODEL)).revision == COMMIT
+
+
+def test_a_download_ends_with_the_one_who_asked_for_it(tmp_path: Path, server: Hub) -> None:
+    server.repositories[MODEL] = repository(tmp_path)
+    server.delay = 20.0
+    with hub_worker.start(hub._settings()) as worker:
+        assert worker.stdin is not None
+        request = {"model": MODEL, "revision": None, "gated": False, "files": ["config.json"], "patience": 30.0}
+        worker.stdin.write(json.dumps(request).encode() + b"\n")
+        worker.stdin.flush()
+        for _ in range(400):
+            if server.asked:
+                break
+            time.sleep(0.02)
+        assert server.asked
+        worker.stdin.close()
+        assert worker.wait(timeout=5) == 1
 
 
 def test_the_clients_bars_and_messages_stay_away(

@@ -280,7 +280,7 @@ def test_the_mirror_is_used_when_the_hub_fails(tmp_path: Path, monkeypatch: pyte
 
 def test_without_a_mirror_the_hubs_error_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     failing_hub(monkeypatch)
-    with pytest.raises(MissingWeights, match="^cannot get someone/model: no network$"):
+    with pytest.raises(MissingWeights, match=r"^cannot get someone/model: no network$"):
         locate(ModelSpec(MODEL))
 
 
