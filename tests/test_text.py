@@ -110,7 +110,11 @@ def test_stops_do_not_depend_on_grouping(tokens, sizes, stops):
     assert grouped[-1].reason == one_by_one[-1].reason
 
 
-@given(st.text(max_size=30), group_sizes, st.lists(st.text(min_size=1, max_size=3), min_size=1, max_size=3))
+# U+FFFD is what a part of a character reads as, so as a stop it would say nothing about where the text ends.
+readable = st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd")
+
+
+@given(st.text(readable, max_size=30), group_sizes, st.lists(st.text(readable, min_size=1, max_size=3), min_size=1))
 @settings(max_examples=300, deadline=None)
 def test_the_text_ends_before_the_first_stop(text, sizes, stops):
     tokenizer = byte_level()

@@ -9,6 +9,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import BinaryIO, Literal, TextIO
 
@@ -44,6 +45,7 @@ class Environment:
         quiet: the ``--quiet`` option: only errors.
         verbose: the ``--verbose`` option: details and tracebacks.
         log_file: the ``--log-file`` option.
+        closing: what ``main`` closes when everything is said, such as the log file.
     """
 
     stdin: BinaryIO
@@ -59,6 +61,7 @@ class Environment:
     quiet: bool = False
     verbose: bool = False
     log_file: str | None = None
+    closing: ExitStack = field(default_factory=ExitStack)
 
     @classmethod
     def system(cls) -> Environment:

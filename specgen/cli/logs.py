@@ -48,7 +48,7 @@ def _handling(handler: logging.Handler, level: int) -> Iterator[None]:
 
 @contextmanager
 def log_file(path: str) -> Iterator[None]:
-    """Write every message there, and the traceback of what ended the command.
+    """Write every message there, whatever its level.
 
     Raises:
         UsageError: if the file cannot be written.
@@ -59,11 +59,7 @@ def log_file(path: str) -> Iterator[None]:
         raise UsageError(f"cannot write the log file {path}: {error.strerror}", "--log-file PATH") from error
     handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     with _handling(handler, logging.DEBUG):
-        try:
-            yield
-        except BaseException as error:
-            logging.getLogger("specgen").info("ended by %s", type(error).__name__, exc_info=error)
-            raise
+        yield
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -19,6 +20,7 @@ from specgen import __version__
 from specgen.cli.environment import Environment
 from specgen.cli.options import common_options
 from specgen.cli.signals import terminating
+from specgen.display.escape import printable
 from specgen.errors import ExitCode, SpecgenError, UsageError
 
 
@@ -99,7 +101,8 @@ def main(argv: Sequence[str] | None = None, environment: Environment | None = No
         environment: the streams and variables to use, those of the process by default.
     """
     environment = environment or Environment.system()
-    with contextlib.redirect_stdout(environment.stdout), contextlib.redirect_stderr(environment.stderr):
+    streams = contextlib.redirect_stdout(environment.stdout), contextlib.redirect_stderr(environment.stderr)
+    with streams[0], streams[1], environment.closing:
         try:
             with terminating():
                 code = _run(argv, environment)
@@ -132,6 +135,7 @@ def _called(arguments: Sequence[str]) -> click.Context | None:
 
 def _report(error: BaseException, environment: Environment) -> int:
     """Say what happened and return the exit code."""
+    logging.getLogger("specgen").info("ended by %s", type(error).__name__, exc_info=error)
     match error:
         case SystemExit(code=int(code)):
             return code
@@ -149,7 +153,7 @@ def _report(error: BaseException, environment: Environment) -> int:
             where = f" while writing {error.filename}" if error.filename else " while writing the output"
             return _say(environment, ExitCode.FAILED, f"no space left on the device{where}")
     if environment.debug:
-        environment.stderr.write("".join(traceback.format_exception(error)))
+        environment.stderr.write(printable("".join(traceback.format_exception(error))))
         return ExitCode.FAILED
     message = " ".join(f"unexpected error: {type(error).__name__}: {error}".split()).rstrip(":")
     return _say(environment, ExitCode.FAILED, message, "run again with SPECGEN_DEBUG=1 for the traceback")
@@ -168,7 +172,7 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
     message = error.format_message()
     hints = [f"{command} --help lists the options"]
     if isinstance(error, click.NoSuchOption):
-        message = error.message
+        message = f"no such option {error.option_name!r}"
         if error.possibilities:
             hints.insert(0, f"did you mean {error.possibilities[0]}?")
     message = message.rstrip(".")

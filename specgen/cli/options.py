@@ -93,7 +93,7 @@ def _open_log(context: click.Context, _parameter: click.Parameter, value: object
     # SPECGEN_LOG_FILE reaches the group and the command: one file, written once.
     if environment is not None and value and environment.log_file != value:
         environment.log_file = str(value)
-        context.with_resource(log_file(environment.log_file))
+        environment.closing.enter_context(log_file(environment.log_file))
 
 
 def common_options(command: Decorated) -> Decorated:

@@ -60,6 +60,12 @@ class BarProgress:
             if sized
             else (label, TimeElapsedColumn())
         )
+        unicode = (getattr(self._stream, "encoding", None) or "utf-8").lower().startswith("utf")
         return Progress(
-            SpinnerColumn(), *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+            SpinnerColumn("dots" if unicode else "line"),
+            *columns,
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
         )

@@ -14,6 +14,8 @@ from specgen.display.loading import BarProgress, LineProgress
 class Terminal(io.StringIO):
     """A terminal that remembers everything that was ever on it."""
 
+    encoding = "utf-8"
+
     def __init__(self):
         super().__init__()
         self.screen = pyte.Screen(80, 24)
@@ -55,6 +57,15 @@ def test_a_spinner_where_the_size_is_unknown():
     assert "loading [bold]x\\x1b[2J" in terminal.seen
     assert "MB" not in terminal.seen
     assert terminal.shown == ""
+
+
+def test_ascii_only():
+    terminal = Terminal()
+    terminal.encoding = "ascii"
+    with BarProgress(terminal, colored=True).stage("downloading", 1_000_000) as advance:
+        advance(500_000)
+        terminal.wait_for("0.5/1.0 MB")
+    assert terminal.seen.isascii()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
