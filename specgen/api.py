@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from specgen.decoding.events import Finished, FinishReason, Notice, Prompted
+from specgen.decoding.events import FinishReason, Notice
 from specgen.decoding.halt import Halt
-from specgen.profile import Profile, Sampling, load_profile
-from specgen.text import Piece, Spoken, encode_prompt, narrate
+from specgen.errors import UsageError
+from specgen.profile import Profile, Sampling, load_profile, override
+from specgen.text import Narration, Piece, Spoken, encode_prompt, narrate
 
 if TYPE_CHECKING:
+    from specgen.decoding.engine import Engine, Task
     from specgen.decoding.stats import Stats
+    from specgen.models.cached import CachedModel
     from specgen.models.load import Pair
     from specgen.models.progress import Progress
 
@@ -38,6 +41,8 @@ class Request:
         chat: whether to use the tokenizer's chat template.
         baseline: whether to spend a few plain rounds on measuring the target alone.
         acceptance: ``coupled``, ``block`` or ``token``.
+        strict: give every pass of the target one constant shape, so that low precision rounds alike with and without a
+            draft.
     """
 
     max_tokens: int = 256
@@ -49,6 +54,7 @@ class Request:
     chat: bool | None = None
     baseline: bool = True
     acceptance: str | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,6 @@ def load(
     """
     from specgen.models.load import load_pair
     from specgen.models.progress import silent
-    from specgen.profile import override
 
     if isinstance(profile, str):
         profile = load_profile(profile, overrides)
@@ -101,9 +106,97 @@ def load(
     return load_pair(profile, offline=offline, trust_remote_code=trust_remote_code, progress=progress or silent)
 
 
+class Session:
+    """A conversation that keeps both caches, so that a turn feeds only its new tokens.
+
+    Args:
+        pair: the models; a pair serves one session at a time.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self._engine: Engine | None = None
+        self._kind: tuple[str, int | None, bool] | None = None
+
+    def stream(
+        self, prompt: str | Sequence[Message], request: Request | None = None, *, halt: Halt | None = None
+    ) -> Iterator[Narration]:
+        """Generate from one prompt, round by round; what it shares with the text so far is not computed again.
+
+        Args:
+            prompt: a text, or the messages of the whole conversation.
+            request: what to generate.
+            halt: ends the run after the round in progress.
+
+        Raises:
+            PromptError: the prompt is empty or does not fit.
+            UsageError: the lookahead is too long for a strict run.
+        """
+        from specgen.decoding.engine import Task
+        from specgen.decoding.lookahead import fixed
+        from specgen.decoding.rounds import converse
+
+        request, halt, pair = request or Request(), halt or Halt(), self.pair
+        chat = pair.profile.chat if request.chat is None else request.chat
+        task = Task(
+            prompt=encode_prompt(pair.tokenizer, prompt, system=request.system, chat=chat),
+            max_tokens=request.max_tokens,
+            stop_ids=pair.stop_ids,
+            sampling=request.sampling or pair.profile.sampling,
+            seed=request.seed,
+        )
+        if request.strict and not _is_row_invariant(pair.target):
+            self._engine = None  # the test used its cache
+            yield Notice("this machine's kernels do not treat all rows alike; --strict cannot promise equal bits here")
+        engine = self._ready(task, request)
+        k = _lookahead(pair, request) if engine.proposer is not None else 0
+        events = converse(engine, task, lookahead=fixed(k, baseline=request.baseline), halt=halt)
+        yield from narrate(events, pair.tokenizer, stops=request.stops, halt=halt, skip=pair.stop_ids)
+
+    def _ready(self, task: Task, request: Request) -> Engine:
+        """An engine that suits the request: the one at hand, made larger if need be, or a new one."""
+        from specgen.decoding.engine import Engine
+        from specgen.decoding.proposers import DraftModel
+        from specgen.decoding.rounds import slots_for
+        from specgen.models.strict import COLUMNS
+
+        pair, k = self.pair, _lookahead(self.pair, request)
+        columns = COLUMNS if request.strict else None
+        slots = slots_for(task, pair.context, most=k, columns=columns)
+        drafting = pair.draft is not None and k > 0
+        kind = (request.acceptance or pair.profile.acceptance, columns, drafting)
+        if self._engine is None or kind != self._kind:
+            proposer = DraftModel(pair.draft, common=pair.common) if pair.draft is not None and drafting else None
+            self._engine = Engine(pair.target, proposer, rows=1, slots=slots, rule=kind[0], columns=columns)
+            self._kind = kind
+        elif slots > self._engine.rows.slots:
+            # Twice as much each time, so that a long conversation copies its caches a few times only.
+            self._engine.grow(max(slots, min(2 * self._engine.rows.slots, pair.context + slots - len(task.prompt))))
+        return self._engine
+
+
+def _lookahead(pair: Pair, request: Request) -> int:
+    from specgen.models.strict import COLUMNS
+
+    k = pair.profile.lookahead if request.lookahead is None else request.lookahead
+    if request.strict and k >= COLUMNS:
+        raise UsageError(
+            f"--strict has room for a lookahead of {COLUMNS - 1}, not {k}", f"use -k {COLUMNS - 1} or less"
+        )
+    return k
+
+
+def _is_row_invariant(target: CachedModel) -> bool:
+    from specgen.models.strict import is_row_invariant
+
+    if target.row_invariant is None:
+        target.row_invariant = is_row_invariant(target)
+    return target.row_invariant
+
+
 def stream(
     pair: Pair, prompt: str | Sequence[Message], request: Request | None = None, *, halt: Halt | None = None
-) -> Iterator[Prompted | Spoken | Notice | Finished]:
+) -> Iterator[Narration]:
     """Generate from one prompt, round by round.
 
     Args:
@@ -114,38 +207,9 @@ def stream(
 
     Raises:
         PromptError: the prompt is empty or does not fit.
+        UsageError: the lookahead is too long for a strict run.
     """
-    from specgen.decoding.lookahead import fixed
-    from specgen.decoding.proposers import DraftModel
-    from specgen.decoding.rounds import Task, rounds
-
-    request = request or Request()
-    halt = halt or Halt()
-    profile = pair.profile
-    tokens = encode_prompt(
-        pair.tokenizer,
-        prompt,
-        system=request.system,
-        chat=profile.chat if request.chat is None else request.chat,
-    )
-    task = Task(
-        prompt=tokens,
-        max_tokens=request.max_tokens,
-        stop_ids=pair.stop_ids,
-        sampling=request.sampling or profile.sampling,
-        seed=request.seed,
-        rule=request.acceptance or profile.acceptance,
-    )
-    k = profile.lookahead if request.lookahead is None else request.lookahead
-    proposer = DraftModel(pair.draft, common=pair.common) if pair.draft is not None and k else None
-    events = rounds(
-        pair.target,
-        task,
-        proposer=proposer,
-        lookahead=fixed(k if proposer else 0, baseline=request.baseline),
-        halt=halt,
-    )
-    return narrate(events, pair.tokenizer, stops=request.stops, halt=halt, skip=pair.stop_ids)
+    return Session(pair).stream(prompt, request, halt=halt)
 
 
 def generate(pair: Pair, prompt: str | Sequence[Message], request: Request | None = None, **options: Any) -> Generation:
@@ -159,6 +223,7 @@ def generate(pair: Pair, prompt: str | Sequence[Message], request: Request | Non
 
     Raises:
         PromptError: the prompt is empty or does not fit.
+        UsageError: the lookahead is too long for a strict run.
     """
     from specgen.decoding.stats import Stats
 

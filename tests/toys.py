@@ -52,28 +52,36 @@ class TableModel:
             self._table[key] = values
         return self._table[key]
 
-    def open(self, rows: int, slots: int) -> None:
+    def open(self, rows: int, slots: int, *, columns: int | None = None) -> None:
         self.lengths = [0] * rows
         self._held = [[] for _ in range(rows)]
         self.slots = slots
 
     def crop(self, lengths: Sequence[int]) -> None:
-        self.lengths = [min(a, b) for a, b in zip(self.lengths, lengths, strict=True)]
-        self._held = [held[:n] for held, n in zip(self._held, self.lengths, strict=True)]
+        for row, length in enumerate(lengths):
+            self.lengths[row] = min(self.lengths[row], length)
 
-    def logits(self, tokens: Tensor, totals: Sequence[int], *, last: int) -> Tensor:
+    def resume(self, row: int, *, source: int, length: int) -> None:
+        length = min(length, self.lengths[source])
+        self._held[row] = self._held[source][:length]
+        self.lengths[row] = length
+
+    def grow(self, slots: int) -> None:
+        self.slots = max(self.slots, slots)
+
+    def logits(self, tokens: Tensor, totals: Sequence[int], *, last: int, first_row: int = 0) -> Tensor:
         out = torch.zeros(len(totals), last, self.vocab_size, dtype=torch.float64)
         for b, total in enumerate(totals):
             ids = tokens[b, :total].tolist()
-            held = self._held[b]
+            held = self._held[first_row + b][: self.lengths[first_row + b]]
             assert held == ids[: len(held)], "the cache is not a prefix of the tokens"
             assert total <= self.slots, "more tokens than slots"
             assert total <= self.context + 1, "fed past the context"
             assert len(held) < total, "nothing new to feed"
             assert last <= total - len(held), "asked to score what is already cached"
             self.fed += total - len(held)
-            self._held[b] = ids
-            self.lengths[b] = total
+            self._held[first_row + b] = ids
+            self.lengths[first_row + b] = total
             for j in range(last):
                 out[b, j] = self.row(ids[: total - last + 1 + j])
         return out

@@ -8,7 +8,8 @@ from typing import Protocol
 import torch
 
 from specgen.decoding.acceptance import Proposal
-from specgen.decoding.rows import Rows, Sampler
+from specgen.decoding.rows import Rows
+from specgen.decoding.sampler import Sampler
 from specgen.models.cached import CachedModel
 
 
@@ -25,7 +26,13 @@ class Proposer(Protocol):
         """Write ``k`` uncommitted tokens after each row's length and say what they were drawn from."""
 
     def crop(self, lengths: Sequence[int]) -> None:
-        """Forget what lies past ``lengths``."""
+        """Forget what lies past ``lengths`` in the live rows."""
+
+    def resume(self, row: int, *, source: int, length: int) -> None:
+        """Begin a row with the first ``length`` tokens of another row, or of itself."""
+
+    def grow(self, slots: int) -> None:
+        """Make room for more positions a row."""
 
     @property
     def fed(self) -> int:
@@ -71,5 +78,13 @@ class DraftModel:
         return Proposal(rows.drafted(k), torch.stack(probs, dim=1) if probs else None)
 
     def crop(self, lengths: Sequence[int]) -> None:
-        """Forget what lies past ``lengths``, in constant time."""
+        """Forget what lies past ``lengths`` in the live rows, in constant time."""
         self.model.crop(lengths)
+
+    def resume(self, row: int, *, source: int, length: int) -> None:
+        """Begin a row with the first ``length`` tokens of another row, or of itself, as far as the draft holds them."""
+        self.model.resume(row, source=source, length=length)
+
+    def grow(self, slots: int) -> None:
+        """Make room for more positions a row, up to the draft's own context."""
+        self.model.grow(min(slots, self.model.context + 1))

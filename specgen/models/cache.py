@@ -36,18 +36,21 @@ class SlotCache(Cache):
         self._values: dict[int, Tensor] = {}
         self._indices: dict[torch.device, tuple[Tensor, Tensor]] = {}
         self._positions = torch.empty(0)
+        self._first = 0
         self._at_start = True
         self._extent = 0
 
-    def begin(self, positions: Tensor, *, at_start: bool, extent: int) -> None:
+    def begin(self, positions: Tensor, *, first_row: int, at_start: bool, extent: int) -> None:
         """Set where the next pass writes.
 
         Args:
-            positions: slot of each column, ``[rows, columns]``.
+            positions: slot of each column, ``[n, columns]``, for ``n`` neighbouring rows.
+            first_row: the first of them.
             at_start: whether every row begins at slot 0, so that a plain causal kernel will do.
             extent: slots that the pass reads, above every position in it.
         """
         self._positions = positions
+        self._first = first_row
         self._indices = {}
         self._at_start = at_start
         self._extent = extent
@@ -59,25 +62,41 @@ class SlotCache(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write one layer's columns ``[rows, kv_heads, columns, head_dim]`` and return all slots up to the extent."""
+        """Write one layer's columns ``[n, kv_heads, columns, head_dim]``; return those rows' slots up to the extent."""
         if layer_idx not in self._keys:
-            self._keys[layer_idx] = self._allocate(key_states)
-            self._values[layer_idx] = self._allocate(value_states)
+            self._keys[layer_idx] = self._allocate(key_states, self.slots)
+            self._values[layer_idx] = self._allocate(value_states, self.slots)
         keys, values = self._keys[layer_idx], self._values[layer_idx]
         row, slot = self._index(keys.device)
         keys[row, :, slot] = key_states.transpose(1, 2)
         values[row, :, slot] = value_states.transpose(1, 2)
-        return keys[:, :, : self._extent], values[:, :, : self._extent]
+        live = slice(self._first, self._first + len(slot))
+        return keys[live, :, : self._extent], values[live, :, : self._extent]
 
-    def _allocate(self, states: Tensor) -> Tensor:
+    def grow(self, slots: int) -> None:
+        """Make room for more positions, keeping what is held."""
+        for store in (self._keys, self._values):
+            for layer, states in store.items():
+                wider = self._allocate(states, slots)
+                wider[:, :, : self.slots] = states
+                store[layer] = wider
+        self.slots = slots
+
+    def copy_row(self, source: int, destination: int, length: int) -> None:
+        """Copy the first ``length`` slots of one row over another."""
+        for states in (*self._keys.values(), *self._values.values()):
+            states[destination, :, :length] = states[source, :, :length]
+
+    def _allocate(self, states: Tensor, slots: int) -> Tensor:
         _, heads, _, dim = states.shape
         # Zeros, not empty: a masked slot still meets a softmax weight of 0, and 0 * NaN is NaN.
-        return states.new_zeros(self.rows, heads, self.slots, dim)
+        return states.new_zeros(self.rows, heads, slots, dim)
 
     def _index(self, device: torch.device) -> tuple[Tensor, Tensor]:
         if device not in self._indices:
             slot = self._positions.to(device)
-            self._indices[device] = (torch.arange(self.rows, device=device)[:, None], slot)
+            row = torch.arange(self._first, self._first + len(slot), device=device)[:, None]
+            self._indices[device] = (row, slot)
         return self._indices[device]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002

@@ -55,7 +55,7 @@ def convert(gguf: Path, folder: Path, progress: Progress, hint: str) -> None:
     require_gguf()
     header = read_gguf(gguf, hint)
     total = header.weights * BYTES_PER_WEIGHT
-    with progress.stage("converting to bfloat16, once", total) as advance, _quiet():
+    with progress.stage("converting to bfloat16, once", total) as advance, quiet():
         try:
             _convert(gguf, folder, header, lambda share: advance(int(total * share)))
         except (ValueError, KeyError, RuntimeError, OSError) as error:
@@ -130,7 +130,7 @@ def _first(*ids: int | None) -> int | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep transformers' progress bars and its note on quantized weights, which is wrong here, off the terminal."""
     from transformers.utils import logging
 

@@ -10,13 +10,22 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GgufConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from specgen.errors import ModelError, UsageError
 from specgen.models import cache, vocabulary
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
+from specgen.models.convert import end_ids, gguf_tokenizer, quiet
 from specgen.models.devices import pick_devices, pick_dtype
+from specgen.models.headers import GgufHeader, read_gguf
 from specgen.models.progress import Progress, silent
 from specgen.models.rollback import check_rollback
 from specgen.models.sources import Located, locate
@@ -81,7 +90,7 @@ def load_pair(
     """
     cache.register()
     specs = [spec for spec in (profile.target, profile.draft) if spec is not None]
-    places = [locate(spec, offline=offline, progress=progress) for spec in specs]
+    places = [locate(spec, offline=offline, progress=progress, profile=profile.name) for spec in specs]
     configs = [
         _read_config(spec, place, trust_remote_code=trust_remote_code)
         for spec, place in zip(specs, places, strict=True)
@@ -92,8 +101,7 @@ def load_pair(
         common = _compare(tokenizer, places, configs, trust_remote_code=trust_remote_code)
     models = []
     for spec, place, config in zip(specs, places, configs, strict=True):
-        with progress.stage(f"loading {short_name(spec)}"):
-            models.append(_load_model(spec, place, config, trust_remote_code=trust_remote_code))
+        models.append(_load_model(spec, place, config, progress, trust_remote_code=trust_remote_code))
     target = models[0]
     if profile.context is not None:
         if profile.context > target.context:
@@ -138,6 +146,8 @@ def _config_hint(error: Exception) -> str:
 
 def _read_tokenizer(place: Located, *, trust_remote_code: bool) -> Any:
     try:
+        if place.gguf_file:
+            return gguf_tokenizer(Path(place.file), _gguf(place))
         return AutoTokenizer.from_pretrained(
             place.path, gguf_file=place.gguf_file, trust_remote_code=trust_remote_code, local_files_only=True
         )
@@ -145,6 +155,10 @@ def _read_tokenizer(place: Located, *, trust_remote_code: bool) -> Any:
         raise ModelError(
             f"cannot read the tokenizer in {place.path}: {_first_line(error)}", "download the model again"
         ) from None
+
+
+def _gguf(place: Located) -> GgufHeader:
+    return read_gguf(Path(place.file), "download the file again")
 
 
 def _compare(tokenizer: Any, places: list[Located], configs: list[PreTrainedConfig], *, trust_remote_code: bool) -> int:
@@ -157,21 +171,27 @@ def _compare(tokenizer: Any, places: list[Located], configs: list[PreTrainedConf
     return vocabulary.common_size(ours, theirs, target_size=sizes[0], draft_size=sizes[1])
 
 
-def _load_model(spec: ModelSpec, place: Located, config: PreTrainedConfig, *, trust_remote_code: bool) -> CachedModel:
+def _load_model(
+    spec: ModelSpec, place: Located, config: PreTrainedConfig, progress: Progress, *, trust_remote_code: bool
+) -> CachedModel:
     devices = pick_devices(spec.device)
     dtype = pick_dtype(spec.dtype, devices[0], parameters=_parameters(place))
+    where = ", ".join(str(device) for device in devices)
+    # transformers keeps no GGUF blocks packed for the families that roll back; it should not say that it does.
+    kind = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf_file else {"use_safetensors": True}
     try:
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            place.path,
-            config=config,
-            gguf_file=place.gguf_file,
-            dtype=dtype,
-            attn_implementation=NAME,
-            use_safetensors=None if place.gguf_file else True,
-            trust_remote_code=trust_remote_code,
-            local_files_only=True,
-            **_placement(devices),
-        )
+        with progress.stage(f"loading {short_name(spec)}, {str(dtype).removeprefix('torch.')} on {where}"), quiet():
+            model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+                place.path,
+                config=config,
+                gguf_file=place.gguf_file,
+                dtype=dtype,
+                attn_implementation=NAME,
+                trust_remote_code=trust_remote_code,
+                local_files_only=True,
+                **kind,
+                **_placement(devices),
+            )
     except (SafetensorError, ValueError, OSError, KeyError) as error:
         raise ModelError(
             f"cannot load {short_name(spec)}: {_first_line(error)}", f"download it again into {place.path}"
@@ -211,8 +231,10 @@ def _positions(config: PreTrainedConfig) -> int:
 
 def _stop_ids(place: Located, config: PreTrainedConfig, tokenizer: Any) -> frozenset[int]:
     """End-of-sequence ids: the generation config's, which may be several, else the config's and the tokenizer's."""
+    if place.gguf_file:
+        return frozenset(end_ids(tokenizer, _gguf(place)))
     file = Path(place.path) / "generation_config.json"
-    if file.is_file() and not place.gguf_file:
+    if file.is_file():
         try:
             ids = _as_ids(json.loads(file.read_text(encoding="utf-8")).get("eos_token_id"))
         except (ValueError, AttributeError):

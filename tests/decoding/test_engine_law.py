@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from specgen.decoding import acceptance, rows
+from specgen.decoding import acceptance, sampler
 from specgen.decoding.acceptance import RULES, Kept
 from specgen.decoding.events import Round
 from specgen.decoding.lookahead import FixedLookahead
 from specgen.decoding.proposers import DraftModel
 from specgen.decoding.rounds import Task, rounds
+from specgen.decoding.rows import Rows
 from specgen.decoding.sampling import Warper
 from specgen.profile import Sampling
 from tests.decoding.test_acceptance import thresholds
@@ -82,17 +84,17 @@ def tree(monkeypatch):
 
         def judged(tokens: Tensor, draft: Tensor, target: Tensor, uniforms: Tensor) -> Kept:
             for coin, edges in enumerate(edges_of(tokens, draft, target)):
-                cell = tree.choose([high - low for low, high in zip(edges, edges[1:], strict=False)])
+                cell = tree.choose([high - low for low, high in itertools.pairwise(edges)])
                 uniforms[0, coin] = (edges[cell] + edges[cell + 1]) / 2
             return rule(tokens, draft, target, uniforms)
 
         return judged
 
-    def own(self: rows.Sampler, scores: Tensor, state: rows.Rows, *, offset: int = 0) -> Tensor:
+    def own(self: sampler.Sampler, scores: Tensor, state: Rows, *, offset: int = 0) -> Tensor:
         return torch.stack([pick(scores[:, i].softmax(-1), scores) for i in range(scores.shape[1])], dim=1)
 
-    monkeypatch.setattr(rows, "pick", pick)
-    monkeypatch.setattr(rows.Sampler, "own", own)
+    monkeypatch.setattr(sampler, "pick", pick)
+    monkeypatch.setattr(sampler.Sampler, "own", own)
     for name, rule in list(RULES.items()):
         monkeypatch.setitem(RULES, name, scripted(rule))
     return tree
@@ -130,7 +132,8 @@ def test_the_law_of_the_loop_is_the_targets(tree, rule, sampling, schedule):
         lookahead = Alternating(2) if schedule is Alternating else FixedLookahead(2, first=0, every=0)
         stream = rounds(
             target,
-            Task([1], LENGTH, sampling=sampling, rule=rule),
+            Task([1], LENGTH, sampling=sampling),
+            rule=rule,
             proposer=DraftModel(draft, common=VOCAB),
             lookahead=lookahead,
         )

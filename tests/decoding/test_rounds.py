@@ -32,9 +32,10 @@ def run(
     k: int = 0,
     baseline: bool = False,
     halt: Halt | None = None,
+    rule: str = "coupled",
 ) -> list[Event]:
     proposer = None if draft is None else DraftModel(draft, common=min(target.vocab_size, draft.vocab_size))
-    return list(rounds(target, task, proposer=proposer, lookahead=fixed(k, baseline=baseline), halt=halt))
+    return list(rounds(target, task, proposer=proposer, lookahead=fixed(k, baseline=baseline), halt=halt, rule=rule))
 
 
 def played(events: Sequence[Event]) -> list[Round]:
@@ -125,8 +126,8 @@ def test_one_seed_one_text(pair, prompt, k, count, sampling, seed):
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_the_target_as_its_own_draft_is_always_accepted(rule, temperature):
     target, twin = TableModel(VOCAB, 3), TableModel(VOCAB, 3)
-    task = Task([1, 2], 60, sampling=Sampling(temperature=temperature), seed=5, rule=rule)
-    events = run(target, task, draft=twin, k=4)
+    task = Task([1, 2], 60, sampling=Sampling(temperature=temperature), seed=5)
+    events = run(target, task, draft=twin, k=4, rule=rule)
     assert all(event.accepted == len(event.proposed) for event in played(events))
     assert len(played(events)) == math.ceil(60 / 5)
 
@@ -134,7 +135,7 @@ def test_the_target_as_its_own_draft_is_always_accepted(rule, temperature):
 @pytest.mark.parametrize("rule", ["block", "token"])
 def test_at_temperature_0_every_rule_is_greedy(rule):
     target, draft = TableModel(VOCAB, 3), TableModel(VOCAB, 4)
-    events = run(target, Task([1], 40, rule=rule), draft=draft, k=3)
+    events = run(target, Task([1], 40), draft=draft, k=3, rule=rule)
     assert tokens(events) == plain_greedy(target, [1], 40)
 
 
@@ -243,6 +244,6 @@ def test_ids_that_only_one_model_has_are_never_proposed():
     events = run(target, Task([1], 60, sampling=Sampling(temperature=1.5), seed=1), draft=draft, k=4)
     assert all(token < 9 for event in played(events) for token in event.proposed)
     small = TableModel(6, 2)
-    events = run(target, Task([1], 60, sampling=Sampling(temperature=1.5), seed=1, rule="block"), draft=small, k=4)
+    events = run(target, Task([1], 60, sampling=Sampling(temperature=1.5), seed=1), draft=small, k=4, rule="block")
     assert all(token < 6 for event in played(events) for token in event.proposed)
     assert any(token >= 6 for token in tokens(events))

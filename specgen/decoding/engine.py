@@ -1,0 +1,244 @@
+"""The engine: rounds over any number of rows that share a target, a proposer and one lookahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from specgen.decoding.clock import Clock, clock_for
+from specgen.decoding.events import FinishReason, Round
+from specgen.decoding.proposers import Proposer
+from specgen.decoding.rows import Rows
+from specgen.decoding.sampler import Sampler
+from specgen.errors import PromptError
+from specgen.models.cached import CachedModel
+from specgen.profile import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to generate in one row.
+
+    Attributes:
+        prompt: token ids, at least one.
+        max_tokens: tokens to generate at most, the end-of-sequence token included.
+        stop_ids: tokens that end the sequence.
+        sampling: the numbers of the warper chain.
+        seed: of the noise.
+    """
+
+    prompt: Sequence[int]
+    max_tokens: int
+    stop_ids: frozenset[int] = frozenset()
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int = 0
+
+    def limit(self, context: int) -> tuple[int, FinishReason]:
+        """Tokens that can be generated within a context, and what to call it when they are.
+
+        Raises:
+            PromptError: the prompt is empty or leaves no room.
+            ValueError: ``max_tokens`` is below 1.
+        """
+        if self.max_tokens < 1:
+            raise ValueError("max_tokens must be at least 1")
+        count = len(self.prompt)
+        if not count:
+            raise PromptError("the prompt is empty", "give at least one token")
+        if count >= context:
+            raise PromptError(
+                f"the prompt has {count:,} tokens, the context holds {context:,}",
+                "shorten the prompt, or raise `context` if the model allows more",
+            )
+        room = context - count
+        return (self.max_tokens, "length") if self.max_tokens <= room else (room, "context")
+
+
+@dataclass(slots=True)
+class _Seat:
+    """The state of a live row that is not tokens."""
+
+    task: Task
+    left: int
+    limit: FinishReason
+    reason: FinishReason | None = None
+    rounds: int = 0
+
+    def cut(self, tokens: list[int]) -> list[int]:
+        """End the tokens at the first end of sequence or at the limit, and note why."""
+        tokens = tokens[: self.left]
+        for place, token in enumerate(tokens):
+            if token in self.task.stop_ids:
+                self.reason = "stop"
+                return tokens[: place + 1]
+        self.left -= len(tokens)
+        if not self.left:
+            self.reason = self.limit
+        return tokens
+
+
+class Engine:
+    """Decodes up to ``rows`` sequences side by side; the live ones are always the first.
+
+    Args:
+        target: the model whose text it is; its cache is emptied.
+        proposer: where draft tokens come from; None for the target alone.
+        rows: sequences side by side at most.
+        slots: tokens that each may come to, one proposal and its bonus token included.
+        rule: acceptance rule, ``coupled``, ``block`` or ``token``.
+        columns: constant width of the target's passes (strict mode), or None.
+        clock: marks for the time of draft and target; by default the one that suits the target's device.
+    """
+
+    def __init__(
+        self,
+        target: CachedModel,
+        proposer: Proposer | None,
+        *,
+        rows: int,
+        slots: int,
+        rule: str = "coupled",
+        columns: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.target, self.proposer = target, proposer
+        self.clock = clock or clock_for(target.device)
+        self.rows = Rows(rows, slots, target.device)
+        self.sampler = Sampler(vocab_size=target.vocab_size, device=target.device, rule=rule)
+        self._seats: list[_Seat] = []
+        target.open(rows, slots, columns=columns)
+        if proposer is not None:
+            proposer.open(rows, slots)
+
+    @property
+    def live(self) -> int:
+        """Rows in use."""
+        return len(self._seats)
+
+    def admit(self, task: Task) -> int:
+        """Seat a task in the next free row and fill the target's cache with all of its prompt but the last token.
+
+        The first round feeds that token, so that every generated token comes from a round. A beginning that some row
+        has in its cache, live or not, is not computed again.
+
+        Returns:
+            How many tokens were in a cache already.
+
+        Raises:
+            PromptError: the prompt is empty or leaves no room.
+        """
+        left, limit = task.limit(self.target.context)
+        row, fill = self.live, len(task.prompt) - 1
+        source, shared = self.rows.best_start(task.prompt, at=row)
+        self._resume(row, source, min(shared, fill))
+        held = self.target.lengths[row]
+        self.rows.put(row, task.prompt)
+        if held < fill:
+            self.target.logits(self.rows.tokens[row : row + 1], [fill], last=0, first_row=row)
+        self._seats.append(_Seat(task, left, limit))
+        self._reseat()
+        return held
+
+    def _resume(self, row: int, source: int, length: int) -> None:
+        self.target.resume(row, source=source, length=length)
+        if self.proposer is not None:
+            self.proposer.resume(row, source=source, length=length)
+
+    def release(self, row: int) -> int | None:
+        """End a row; the last live one takes its place.
+
+        Returns:
+            The row that moved there, or None if it was the last one itself.
+        """
+        last = self.live - 1
+        if row != last:
+            self._resume(row, last, self.rows.lengths[last])
+            self.rows.move(last, row)
+            self._seats[row] = self._seats[last]
+        self._seats.pop()
+        self.rows.drop_last()
+        self._reseat()
+        return last if row != last else None
+
+    def grow(self, slots: int) -> None:
+        """Make room for longer sequences, keeping what the caches hold."""
+        self.rows.grow(slots)
+        self.target.grow(slots)
+        if self.proposer is not None:
+            self.proposer.grow(slots)
+
+    def _reseat(self) -> None:
+        self.sampler.seat([seat.task.sampling for seat in self._seats], [seat.task.seed for seat in self._seats])
+
+    def room(self) -> int:
+        """Tokens that can be proposed: what the draft can hold, and no more than any row still wants."""
+        if self.proposer is None:
+            return 0
+        wanted = max(seat.left for seat in self._seats) - 1
+        return max(min(self.proposer.room(self.rows.lengths), wanted), 0)
+
+    def reason(self, row: int) -> FinishReason | None:
+        """Why a row is over, or None while it is not."""
+        return self._seats[row].reason
+
+    def round(self, k: int) -> list[Round]:
+        """Play one round on every live row: propose ``k`` tokens, verify them in one target pass, commit.
+
+        With ``k = 0`` this is plain decoding. There is one host synchronisation, where the ids are read.
+
+        Returns:
+            What happened in each row.
+        """
+        start = perf_counter()
+        marks = [self.clock.mark()]
+        proposal = self.proposer.propose(self.rows, self.sampler, k) if self.proposer is not None and k else None
+        marks.append(self.clock.mark())
+        totals = [n + k for n in self.rows.lengths] if proposal else list(self.rows.lengths)
+        logits = self.target.logits(self.rows.tokens, totals, last=k + 1 if proposal else 1)
+        marks.append(self.clock.mark())
+        if proposal is None:
+            own = self.sampler.own(self.sampler.scores(logits, self.rows), self.rows)  # [rows, 1]
+            read = torch.cat([torch.zeros_like(own), own], dim=1).tolist()
+        else:
+            accepted, token = self.sampler.judge(proposal, logits, self.rows)
+            read = torch.cat([accepted[:, None], token[:, None], proposal.tokens], dim=1).tolist()
+        return self._commit(read, start, marks)
+
+    def _commit(self, read: list[list[int]], start: float, marks: Sequence[Any]) -> list[Round]:
+        committed = []
+        for row, (seat, (accepted, own, *proposed)) in enumerate(zip(self._seats, read, strict=True)):
+            tokens = seat.cut([*proposed[:accepted], own])
+            self.rows.commit(row, tokens)
+            committed.append((proposed, accepted, tokens))
+        held = [n - 1 for n in self.rows.lengths]
+        self.target.crop(held)
+        if self.proposer is not None:
+            self.proposer.crop(held)
+        self.sampler.round += 1
+        seconds = perf_counter() - start
+        played = []
+        for seat, (proposed, accepted, tokens) in zip(self._seats, committed, strict=True):
+            played.append(
+                Round(
+                    index=seat.rounds,
+                    proposed=tuple(proposed),
+                    accepted=accepted,
+                    tokens=tuple(tokens),
+                    draft_seconds=self.clock.seconds(marks[0], marks[1]),
+                    verify_seconds=self.clock.seconds(marks[1], marks[2]),
+                    seconds=seconds,
+                )
+            )
+            seat.rounds += 1
+        return played
+
+    def fed(self) -> dict[str, int]:
+        """Positions that each model has computed since it was loaded."""
+        fed = {"target": self.target.fed}
+        if self.proposer is not None:
+            fed["draft"] = self.proposer.fed
+        return fed
