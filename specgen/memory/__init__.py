@@ -1,0 +1,1 @@
+"""The planner: what a pair needs, whether that fits, and what would."""
