@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from specgen.decoding.events import Event, Finished, Notice, Prompted, Round
@@ -39,10 +40,13 @@ class Spoken:
     Attributes:
         round: the round, its tokens cut after the one that completed a stop string.
         pieces: one for every token of the round.
+        dropped: the text of the drafts that the target did not keep, the rejected one first; empty where a round was
+            cut before it.
     """
 
     round: Round
     pieces: tuple[Piece, ...]
+    dropped: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -85,6 +89,12 @@ class Detokenizer:
             self._given = len(self._window)
             self._prefix = self._decode(self._window)
         return new
+
+    def preview(self, tokens: Iterable[int]) -> tuple[str, ...]:
+        """Return the text that each token would complete if they came next, and stay as it is."""
+        other = copy(self)
+        other._window = list(self._window)
+        return tuple(other.step(token) for token in tokens)
 
     def flush(self) -> str:
         """Return what is held, an incomplete character as U+FFFD."""
@@ -130,13 +140,16 @@ class _Speech:
 
     def hear(self, round_: Round) -> Spoken:
         pieces: list[Piece] = []
+        dropped: tuple[str, ...] = ()
         for index, token in enumerate(round_.tokens):
+            if index == round_.accepted < len(round_.proposed):
+                dropped = self._detokenizer.preview(round_.proposed[index:])
             text = "" if token in self._skip else self._detokenizer.step(token)
             pieces.append(Piece(self._release(text), token, accepted=index < round_.accepted))
             if self.stopped:
                 round_ = replace(round_, tokens=round_.tokens[: index + 1])
                 break
-        return Spoken(round_, tuple(pieces))
+        return Spoken(round_, tuple(pieces), dropped)
 
     def finish(self) -> str:
         """Return what was held back: nothing can complete it any more."""

@@ -9,10 +9,11 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import BinaryIO, Literal, TextIO
 
+from specgen.cli import terminal
 from specgen.display.escape import printable
 
 Color = Literal["auto", "always", "never"]
@@ -40,7 +41,10 @@ class Environment:
         stderr_is_terminal: whether messages are read on a screen.
         variables: the environment variables.
         clock: seconds, monotonic.
+        sleep: waits for some seconds.
         draw_seed: a seed for a run that was given none.
+        unicode: whether the terminal's encoding can show more than ASCII.
+        aside: entered around whatever is written to standard error, while something there is repainted.
         color: the ``--color`` option.
         quiet: the ``--quiet`` option: only errors.
         verbose: the ``--verbose`` option: details and tracebacks.
@@ -56,7 +60,10 @@ class Environment:
     stderr_is_terminal: bool = False
     variables: Mapping[str, str] = field(default_factory=_system_variables)
     clock: Callable[[], float] = time.perf_counter
+    sleep: Callable[[float], None] = time.sleep
     draw_seed: Callable[[], int] = _random_seed
+    unicode: bool = True
+    aside: Callable[[], AbstractContextManager[None]] = nullcontext
     color: Color = "auto"
     quiet: bool = False
     verbose: bool = False
@@ -66,6 +73,7 @@ class Environment:
     @classmethod
     def system(cls) -> Environment:
         """Return the real one; standard output becomes UTF-8 whatever the locale says."""
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         stdout = _utf8(sys.stdout)
         stderr = sys.stderr or _nowhere()
         return cls(
@@ -75,6 +83,7 @@ class Environment:
             stdin_is_terminal=sys.stdin is not None and sys.stdin.isatty(),
             stdout_is_terminal=stdout.isatty(),
             stderr_is_terminal=stderr.isatty(),
+            unicode=terminal.shows_unicode(encoding, os.environ),
         )
 
     @property
@@ -86,6 +95,37 @@ class Environment:
     def animated(self) -> bool:
         """Whether a progress bar on standard error would be seen, and wanted."""
         return self.stderr_is_terminal and not self.quiet and self.variables.get("TERM") != "dumb"
+
+    @property
+    def panel_wanted(self) -> bool:
+        """Whether standard output is a terminal that a panel can be drawn on, and nobody asked for quiet."""
+        return self.can_draw and not self.quiet and self.in_foreground()
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether standard output is a terminal that understands cursor movements."""
+        return self.stdout_is_terminal and self.variables.get("TERM", "") not in ("dumb", "unknown")
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal, now."""
+        return terminal.size(self.stdout)
+
+    def in_foreground(self) -> bool:
+        """Whether the terminal is this program's to draw on: it is not while a shell runs it in the background."""
+        return terminal.in_foreground(self.stdout if self.stdout_is_terminal else self.stderr)
+
+    def status_wanted(self) -> bool:
+        """Whether a status line on standard error would be seen, and would disturb no text there."""
+        return self.animated and not self.stdout_is_terminal and terminal.unshared(self.stdout, self.stderr)
+
+    def mute_keyboard(self, on: bool) -> None:
+        """Keep the terminal from showing what is typed, which would scroll the panel away, or let it again."""
+        if self.stdin_is_terminal:
+            terminal.mute(self.stdin, on)
+
+    def set_aside(self, aside: Callable[[], AbstractContextManager[None]]) -> None:
+        """Enter this context around every note, while something near it is repainted."""
+        self.aside = aside
 
     def colored(self, *, terminal: bool) -> bool:
         """Whether to colour a stream: ``--color``, then NO_COLOR, then FORCE_COLOR, then what the stream is."""
@@ -133,8 +173,9 @@ class Environment:
         if style and self.colored(terminal=self.stderr_is_terminal):
             line = f"\x1b[{style}m{line}\x1b[0m"
         encoding = getattr(self.stderr, "encoding", None) or "utf-8"
-        self.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-        self.stderr.flush()
+        with self.aside():
+            self.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+            self.stderr.flush()
 
 
 def _nowhere() -> TextIO:

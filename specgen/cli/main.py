@@ -17,9 +17,10 @@ from typing import NamedTuple, TextIO
 import click
 
 from specgen import __version__
+from specgen.cli.completion import answer
 from specgen.cli.environment import Environment
 from specgen.cli.options import common_options
-from specgen.cli.signals import terminating
+from specgen.cli.signals import HANGUP, terminating
 from specgen.display.escape import printable
 from specgen.errors import ExitCode, SpecgenError, UsageError
 
@@ -33,8 +34,11 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "generate": Entry("specgen.cli.generate", "Generate text with a target model and a draft."),
+    "chat": Entry("specgen.cli.chat", "Talk with a model; the conversation stays in both caches."),
     "profiles": Entry("specgen.cli.profiles", "List, show and check the profiles that name a pair of models."),
     "pull": Entry("specgen.cli.pull", "Fetch a profile's models ahead of time."),
+    "replay": Entry("specgen.cli.replay", "Play a recorded run again, without any model."),
+    "completion": Entry("specgen.cli.completion", "Print a shell's completion script."),
 }
 
 
@@ -105,7 +109,8 @@ def main(argv: Sequence[str] | None = None, environment: Environment | None = No
     with streams[0], streams[1], environment.closing:
         try:
             with terminating():
-                code = _run(argv, environment)
+                completed = answer(specgen, environment)
+                code = _run(argv, environment) if completed is None else completed
                 environment.stdout.flush()
         except BaseException as error:  # noqa: BLE001 - this is where every exception becomes an exit code
             code = _report(error, environment)
@@ -149,6 +154,8 @@ def _report(error: BaseException, environment: Environment) -> int:
             return _say(environment, error.exit_code, error.message, error.hint)
         case click.ClickException():
             return _say(environment, ExitCode.USAGE, *_usage(error))
+        case OSError(errno=errno.EIO) if environment.stdout_is_terminal or environment.stderr_is_terminal:
+            return HANGUP  # the terminal has gone
         case OSError(errno=errno.ENOSPC):
             where = f" while writing {error.filename}" if error.filename else " while writing the output"
             return _say(environment, ExitCode.FAILED, f"no space left on the device{where}")

@@ -1,15 +1,14 @@
-"""Ctrl-C and SIGTERM: the first finishes the round, the second is immediate."""
+"""Signals: the first that ends a run finishes its round, the second is immediate; the panel survives the others."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
-
-from specgen.errors import ExitCode
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from specgen.decoding.halt import Halt
@@ -17,12 +16,35 @@ if TYPE_CHECKING:
 Handler = Callable[[int, FrameType | None], None]
 
 
-def _terminate(_signum: int, _frame: FrameType | None) -> None:
-    raise SystemExit(int(ExitCode.TERMINATED))
+# Windows has neither.
+_HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
+_SIGNALLED = 128
+HANGUP = 129
+
+
+@runtime_checkable
+class Repaintable(Protocol):
+    """A renderer that can repaint itself at any time."""
+
+    def paint(self) -> None:
+        """Repaint for the terminal as it is now."""
+
+    def suspend(self, stop: Callable[[], None]) -> None:
+        """Leave the terminal to others while ``stop`` runs."""
+
+
+def _terminate(signum: int, _frame: FrameType | None) -> None:
+    raise SystemExit(_SIGNALLED + signum)
+
+
+def _ending() -> list[signal.Signals]:
+    """The signals that end a program from outside; ``nohup`` has one of them ignored, and it stays so."""
+    ignored = _HANGUP is None or signal.getsignal(_HANGUP) is signal.SIG_IGN
+    return [signal.SIGTERM] if ignored or _HANGUP is None else [signal.SIGTERM, _HANGUP]
 
 
 @contextmanager
-def handlers(handle: dict[signal.Signals, Handler]) -> Iterator[None]:
+def handlers(handle: Mapping[signal.Signals, Handler]) -> Iterator[None]:
     """Install handlers and put the old ones back; outside the main thread, where Python allows none, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -37,8 +59,8 @@ def handlers(handle: dict[signal.Signals, Handler]) -> Iterator[None]:
 
 @contextmanager
 def terminating() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, so that cursors come back and half-made files go."""
-    with handlers({signal.SIGTERM: _terminate}):
+    """Let SIGTERM and SIGHUP unwind the stack, so that cursors come back and half-made files go."""
+    with handlers(dict.fromkeys(_ending(), _terminate)):
         yield
 
 
@@ -46,19 +68,43 @@ class Interruption:
     """The signal that asked a run to end, if one did."""
 
     def __init__(self) -> None:
-        self.exit_code: ExitCode | None = None
+        self.exit_code: int | None = None
 
 
 @contextmanager
 def halting(halt: Halt) -> Iterator[Interruption]:
-    """Turn the first SIGINT or SIGTERM into a halt after the current round; the second raises at once."""
+    """Turn the first SIGINT, SIGTERM or SIGHUP into a halt after the current round; the second raises at once."""
     interruption = Interruption()
+    ending = _ending()
 
     def first(signum: int, _frame: FrameType | None) -> None:
-        interruption.exit_code = ExitCode.INTERRUPTED if signum == signal.SIGINT else ExitCode.TERMINATED
+        interruption.exit_code = _SIGNALLED + signum
         halt.reason = halt.reason or "interrupted"
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, _terminate)
+        for number in ending:
+            signal.signal(number, _terminate)
 
-    with handlers({signal.SIGINT: first, signal.SIGTERM: first}):
+    with handlers(dict.fromkeys([signal.SIGINT, *ending], first)):
         yield interruption
+
+
+@contextmanager
+def repainting(renderer: object) -> Iterator[None]:
+    """Repaint a panel when the terminal's size changes, and take it away while the program is suspended."""
+    if not isinstance(renderer, Repaintable) or not hasattr(signal, "SIGTSTP"):
+        yield
+        return
+
+    def resized(_signum: int, _frame: FrameType | None) -> None:
+        renderer.paint()
+
+    def suspended(_signum: int, _frame: FrameType | None) -> None:
+        renderer.suspend(stop)
+
+    def stop() -> None:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # returns when somebody continues the program
+        signal.signal(signal.SIGTSTP, suspended)
+
+    with handlers({signal.SIGWINCH: resized, signal.SIGTSTP: suspended}):
+        yield

@@ -15,15 +15,24 @@ Advance = Callable[[int], None]
 
 
 class LineProgress:
-    """One line when a stage begins, to whoever wants it."""
+    """One line when a stage begins.
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    Args:
+        say: told of stages whose size is known, such as downloads: they take long.
+        detail: told of the others; by default ``say``.
+    """
+
+    def __init__(self, say: Callable[[str], None], detail: Callable[[str], None] | None = None) -> None:
         self._say = say
+        self._detail = detail or say
 
     @contextmanager
     def stage(self, label: str, total: int | None = None) -> Iterator[Advance]:
         """Announce a stage."""
-        self._say(label if total is None else f"{label} ({total / 1e6:,.0f} MB)")
+        if total is None:
+            self._detail(label)
+        else:
+            self._say(f"{label} ({total / 1e6:,.0f} MB)")
         yield lambda _count: None
 
 

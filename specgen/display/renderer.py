@@ -1,7 +1,9 @@
-"""What a renderer is: one output format, chosen once from the table in ``cli/generate.py``."""
+"""What a renderer is: one output format, chosen once from the table in ``cli/output.py``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -20,6 +22,14 @@ class Streams(Protocol):
     stdout_is_terminal: bool
     stderr_is_terminal: bool
     stderr: TextIO
+    unicode: bool
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds, monotonic."""
+
+    def set_aside(self, aside: Callable[[], AbstractContextManager[None]]) -> None:
+        """Enter this context around every note, while something near it is repainted."""
 
     def write(self, text: str) -> None:
         """Write to standard output at once, verbatim."""
@@ -30,6 +40,21 @@ class Streams(Protocol):
     def notice(self, message: str) -> None:
         """Tell the user something: ``specgen: message``."""
 
+    def colored(self, *, terminal: bool) -> bool:
+        """Whether to colour a stream."""
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal, now."""
+
+    def in_foreground(self) -> bool:
+        """Whether the terminal is this program's to draw on."""
+
+    def status_wanted(self) -> bool:
+        """Whether a status line on standard error would be seen and would disturb nobody."""
+
+    def mute_keyboard(self, on: bool) -> None:
+        """Keep the terminal from showing what is typed, or let it again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -39,11 +64,21 @@ class Run:
         profile: the profile's name.
         seed: the seed, given or drawn.
         fingerprint: a hash of everything that decides the text, the seed included.
+        max_tokens: tokens at most, None where nobody knows.
+        decoding: how tokens are chosen, such as ``greedy``.
+        models: what was loaded where.
+        drafts: whether anything proposes tokens.
+        highlight: whether accepted drafts stay marked in the text on a terminal.
     """
 
     profile: str
     seed: int
     fingerprint: str
+    max_tokens: int | None = None
+    decoding: str = ""
+    models: str = ""
+    drafts: bool = True
+    highlight: bool = False
 
 
 class Renderer(Protocol):

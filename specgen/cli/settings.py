@@ -1,0 +1,207 @@
+"""The options that decide what is generated, shared by the commands that generate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specgen.cli.completion import profile_names
+from specgen.cli.environment import Environment
+from specgen.cli.options import Count, Decorated, Number, option
+from specgen.errors import UsageError
+from specgen.profile import ACCEPTANCE_RULES, Profile, Sampling, load_profile
+
+if TYPE_CHECKING:
+    from specgen.api import Request
+
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options' values; None where the profile decides."""
+
+    profile: str
+    system: str | None
+    max_tokens: int
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    seed: int | None
+    stop: tuple[str, ...]
+    lookahead: int | None
+    acceptance: str | None
+    baseline: str
+    set: tuple[str, ...]
+    device: str | None
+    offline: bool
+    trust_remote_code: bool
+    live: bool | None
+    highlight: bool
+    stats: bool
+    raw: bool = False
+    json: bool = False
+    strict: bool = False
+    trace: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.raw and self.system is not None:
+            raise UsageError(
+                "--raw leaves out the chat template, and with it the place for --system",
+                "put the instructions into the prompt",
+            )
+        if "" in self.stop:
+            raise UsageError("a stop string cannot be empty", '--stop "END"')
+
+    def load_profile(self, environment: Environment) -> Profile:
+        """Return the profile with what was given in its place, both models where ``--device`` says."""
+        profile = load_profile(self.profile, self.set, env=environment.variables)
+        profile = replace(profile, sampling=self.sampling(profile))
+        if self.device is None:
+            return profile
+        draft = profile.draft and replace(profile.draft, device=self.device)
+        return replace(profile, target=replace(profile.target, device=self.device), draft=draft)
+
+    def sampling(self, profile: Profile) -> Sampling:
+        """Return the profile's sampling, with what was given in its place."""
+        return replace(
+            profile.sampling, **{name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
+        )
+
+    def request(self, profile: Profile, seed: int) -> Request:
+        """Return what to ask the engine for."""
+        from specgen.api import Request
+
+        return Request(
+            max_tokens=self.max_tokens,
+            sampling=profile.sampling,
+            seed=seed,
+            stops=self.stop,
+            lookahead=self.lookahead,
+            system=self.system,
+            chat=False if self.raw else None,
+            baseline=self.baseline == "auto",
+            acceptance=self.acceptance,
+            strict=self.strict,
+        )
+
+
+_MODELS = (
+    option(
+        "-p",
+        "--profile",
+        default="starter",
+        show_default=True,
+        metavar="NAME|PATH",
+        shell_complete=profile_names,
+        help="The pair of models.",
+    ),
+    option("-s", "--system", metavar="TEXT", help="System message."),
+)
+_TEXT = (
+    option(
+        "-n",
+        "--max-tokens",
+        type=Count(min=1),
+        default=256,
+        show_default=True,
+        metavar="N",
+        help="Tokens to generate at most.",
+    ),
+    option(
+        "-t",
+        "--temperature",
+        "--temp",
+        "temperature",
+        type=Number(min=0),
+        metavar="X",
+        help="0 takes the likeliest token; above, tokens are sampled.  [default: the profile's]",
+    ),
+    option("--top-k", type=Count(min=0), metavar="N", help="Sample from the N likeliest tokens; 0 is off."),
+    option(
+        "--top-p",
+        type=Number(min=0, max=1, min_open=True),
+        metavar="X",
+        help="Sample from the likeliest tokens that make up X; 1 is off.",
+    ),
+    option(
+        "--min-p",
+        type=Number(min=0, max=1),
+        metavar="X",
+        help="Sample from tokens at least X times as likely as the likeliest; 0 is off.",
+    ),
+    option(
+        "--repetition-penalty",
+        type=Number(min=0, min_open=True),
+        metavar="X",
+        help="Above 1, tokens that are already there become less likely.",
+    ),
+    option(
+        "--seed",
+        type=Count(min=0, max=2**63 - 1),
+        metavar="N",
+        help="One seed, one text, with any draft and lookahead.  [default: random, reported]",
+    ),
+    option("--stop", multiple=True, metavar="TEXT", help="End the text before TEXT; may be given several times."),
+    option(
+        "-k",
+        "--lookahead",
+        type=Count(min=0),
+        metavar="N",
+        help="Draft tokens proposed a round; 0 is the target alone.  [default: the profile's]",
+    ),
+    option(
+        "--acceptance",
+        type=click.Choice(ACCEPTANCE_RULES),
+        metavar="RULE",
+        help="How drafts are judged: coupled (one seed, one text), block or token.  [default: the profile's]",
+    ),
+    option(
+        "--baseline",
+        type=click.Choice(["auto", "off"]),
+        default="auto",
+        show_default=True,
+        help="Begin with rounds of the target alone, so that the speedup is measured; their tokens are kept.",
+    ),
+)
+_SHOWN = (
+    option(
+        "--live/--no-live",
+        default=None,
+        help="Show the panel while text comes.  [default: on a terminal]",
+    ),
+    option("--highlight", is_flag=True, help="On a terminal, keep accepted drafts marked in the text."),
+    option("--stats", is_flag=True, help="Report afterwards where tokens and time went."),
+)
+_PLACES = (
+    option(
+        "--set",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override a profile's key, as in target.dtype=float16; may be given several times.",
+    ),
+    option("--device", metavar="NAME", help="Where both models run: auto, cpu, cuda, cuda:1, mps, xpu."),
+    option("--offline", is_flag=True, help="Use only what is on this machine."),
+    option(
+        "--trust-remote-code",
+        is_flag=True,
+        allow_from_autoenv=False,
+        help="Run Python code that comes with a model. Never set by a profile or a variable.",
+    ),
+)
+
+
+def generation_options(*more: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
+    """Add the options of ``Settings``; a command's own ones come after those that decide the text."""
+
+    def add(command: Decorated) -> Decorated:
+        for one in reversed((*_MODELS, *_TEXT, *_SHOWN, *more, *_PLACES)):
+            command = one(command)
+        return command
+
+    return add
