@@ -226,7 +226,9 @@ def _shape_needs(known: Known, shape: Architecture, dtype: str, load: Workload, 
     )
 
 
-def _actor_needs(known: Known, actor: object, dtype: str, load: Workload, quant: str | None, *, draft: bool) -> ModelNeeds:
+def _actor_needs(
+    known: Known, actor: object, dtype: str, load: Workload, quant: str | None, *, draft: bool
+) -> ModelNeeds:
     from specgen.memory.tracing import Traceable
 
     assert isinstance(actor, Traceable)

@@ -1,0 +1,89 @@
+"""``plan-memory --check``: what was planned beside what was measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from specgen.errors import ExitCode, ModelError
+from specgen.memory.as_json import as_data
+from specgen.memory.report import Plan
+from specgen.memory.request import Request
+
+if TYPE_CHECKING:
+    from specgen.profile import Profile
+
+
+def check(write: Callable[[str], None], profile: Profile, request: Request, plan: Plan, *, as_json: bool) -> int:
+    """Run the pair in processes of its own and print both numbers of everything.
+
+    Args:
+        write: where the result goes.
+        profile: the pair.
+        request: what was planned.
+        plan: the answer.
+        as_json: write one object instead of lines.
+
+    Returns:
+        The exit code: 0 when it ran.
+
+    Raises:
+        ModelError: the pair could not be run.
+    """
+    found = _ask(profile, request, events=True)
+    if request.devices[0].kind == "cpu":
+        # Watching the allocator takes memory itself.
+        found["process"] = _ask(profile, request, events=False)["process"]
+    rows = list(compare(plan, found))
+    if as_json:
+        data = as_data(plan) | {"check": [{"what": w, "planned": p, "measured": m} for w, p, m in rows]}
+        write(json.dumps(data, ensure_ascii=False) + "\n")
+        return int(ExitCode.DONE)
+    write(f"{'':22}{'planned':>18}{'measured':>18}\n")
+    for what, planned, measured in rows:
+        error = f"{100 * (planned / measured - 1):+.2f} %" if measured else "-"
+        write(f"{what:22}{planned:>18,}{measured:>18,}  {error if planned != measured else 'equal'}\n")
+    return int(ExitCode.DONE)
+
+
+def compare(plan: Plan, found: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """Pair up what was planned and what was measured: a name and two numbers of bytes."""
+    models = {"target": plan.target, "draft": plan.draft}
+    for what in ("weights", "kv"):
+        for name, measured in found[what].items():
+            model = models[name]
+            if model is not None:
+                yield f"{name} {what}", getattr(model, what), measured
+    for phase in plan.phases:
+        if phase.name in found["phases"]:
+            yield phase.name, phase.peak, found["phases"][phase.name]
+    yield "process", plan.need, found["process"]
+
+
+def _ask(profile: Profile, request: Request, *, events: bool) -> dict[str, Any]:
+    from specgen.profile import as_data as profile_data
+
+    question = {
+        "profile": profile_data(profile),
+        "load": asdict(request.load),
+        "offline": True,
+        "events": events,
+    }
+    done = subprocess.run(  # noqa: S603 - specgen itself
+        [sys.executable, "-m", "specgen.memory.measure"],
+        input=json.dumps(question),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
+        killed = " (killed, as when memory runs out)" if done.returncode == -9 else ""
+        raise ModelError(f"the pair could not be run{killed}: {reason}", "specgen generate with the same pair says more")
+    answer: dict[str, Any] = json.loads(lines[-1])
+    return answer

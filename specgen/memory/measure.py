@@ -1,0 +1,145 @@
+"""Run a pair phase by phase in a process of its own and write what it really took, as JSON; ``check`` reads it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from specgen.decoding.proposers import DraftModel
+from specgen.decoding.rows import Rows
+from specgen.decoding.sampler import Sampler
+from specgen.memory.workload import Workload
+from specgen.models.cached import CachedModel
+from specgen.models.load import Pair, load_pair
+from specgen.profile import Sampling, parse
+
+Answer = TypeVar("Answer")
+
+
+class Meter:
+    """The allocator's peak of one step after the other: CUDA's own count, or the CPU allocator's events."""
+
+    def __init__(self, device: torch.device, *, events: bool = True) -> None:
+        self._device = device
+        self._events = events
+        self._live = 0
+        self.peaks: dict[str, int] = {}
+
+    def step(self, name: str, do: Callable[[], Answer]) -> Answer:
+        """Run a step; an empty name only keeps the books."""
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+            answer = do()
+            peak = torch.cuda.max_memory_allocated(self._device)
+        elif self._events:
+            peak, answer = self._watch(do)
+        else:
+            peak, answer = 0, do()
+        if name:
+            self.peaks[name] = max(peak, self.peaks.get(name, 0))
+        return answer
+
+    def _watch(self, do: Callable[[], Answer]) -> tuple[int, Answer]:
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            answer = do()
+        events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]  # type: ignore[union-attr]
+        live = peak = self._live
+        for event in sorted(events, key=lambda e: int(e.start_ns())):
+            live += int(event.nbytes())
+            peak = max(peak, live)
+        self._live = live
+        return peak, answer
+
+
+def run_phases(target: CachedModel, draft: CachedModel | None, load: Workload, meter: Meter) -> None:
+    """Do what a run of this workload does, with the longest prompt that it allows."""
+    common = min(model.vocab_size for model in (target, draft) if model is not None)
+    rows = meter.step("", lambda: Rows(load.batch, load.slots, target.device))
+    prompt = [i % common for i in range(load.length)]
+    for row in range(load.batch):
+        rows.put(row, prompt)
+    sampler = meter.step("", lambda: Sampler(vocab_size=target.vocab_size, device=target.device, rule=load.rule))
+    sampler.seat([load.sampling] * load.batch, list(range(load.batch)))
+    proposer = DraftModel(draft, common=common) if draft is not None and load.lookahead else None
+    meter.step("", lambda: target.open(load.batch, load.slots, columns=load.columns))
+    if proposer is not None and draft is not None:
+        meter.step("", lambda: proposer.open(load.batch, load.slots))
+        if load.batch > 1:
+            meter.step("", lambda: draft.logits(rows.tokens[:1], [1], last=0))
+    for row in range(load.batch):
+        if load.length > 1:
+            tokens = rows.tokens[row : row + 1]
+            meter.step(
+                "target prefill",
+                lambda tokens=tokens, row=row: target.logits(tokens, [load.length - 1], last=0, first_row=row),
+            )
+    k, proposal = 0, None
+    if proposer is not None and draft is not None:
+        k = load.lookahead
+        rows.lengths = [load.draft_length(draft.context)] * load.batch
+        draft.lengths = [0] * load.batch
+        meter.step("draft prefill", lambda: draft.logits(rows.tokens, list(rows.lengths), last=1))
+        draft.crop([n - 1 for n in rows.lengths])
+        proposal = meter.step("draft steps", lambda: proposer.propose(rows, sampler, k))
+        rows.lengths = [load.length] * load.batch
+    target.lengths = [load.length - 1] * load.batch
+    totals = [load.length + k] * load.batch
+    logits = meter.step("verify" if k else "decode", lambda: target.logits(rows.tokens, totals, last=k + 1))
+    if proposal is not None:
+        meter.step("acceptance", lambda: sampler.judge(proposal, logits, rows))
+    else:
+        meter.step("sampling", lambda: sampler.own(sampler.scores(logits, rows), rows))
+
+
+def weights_of(model: CachedModel) -> int:
+    """Bytes of a loaded model's parameters and buffers, once each."""
+    tensors = (*model.model.parameters(), *model.model.buffers())
+    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def high_water() -> int:
+    """The most memory that this process has had, bytes."""
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def measure(pair: Pair, load: Workload, *, events: bool) -> dict[str, Any]:
+    """Run a workload; ``events`` slows it down and adds memory of its own, so the process is measured without."""
+    target, draft = pair.target, pair.draft
+    target.prefill_chunk = load.prefill_chunk
+    if draft is not None:
+        draft.prefill_chunk = load.prefill_chunk
+    meter = Meter(target.device, events=events)
+    run_phases(target, draft, load, meter)
+    models = {"target": target} | ({"draft": draft} if draft is not None else {})
+    weights = {name: weights_of(model) for name, model in models.items()}
+    # CUDA counts weights with the rest; the events begin after they were loaded.
+    base = 0 if target.device.type == "cuda" else sum(weights.values())
+    return {
+        "weights": weights,
+        "kv": {name: model._cache.bytes() for name, model in models.items()},
+        "phases": {name: peak + base for name, peak in meter.peaks.items()} if events else {},
+        "process": high_water(),
+    }
+
+
+def main() -> None:
+    """Read a question from standard input, answer on standard output."""
+    question = json.load(sys.stdin)
+    profile = parse(question["profile"], name="check", source="<check>")
+    load = question["load"]
+    load["sampling"] = Sampling(**load["sampling"])
+    pair = load_pair(profile, offline=question["offline"])
+    json.dump(measure(pair, Workload(**load), events=question["events"]), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
