@@ -145,6 +145,8 @@ class Session:
             sampling=request.sampling or pair.profile.sampling,
             seed=request.seed,
         )
+        if pair.relation.difference and not self._engine and pair.draft is not None:
+            yield Notice(_translation(pair))
         if request.strict and not _is_row_invariant(pair.target):
             self._engine = None  # the test used its cache
             yield Notice("this machine's kernels do not treat all rows alike; --strict cannot promise equal bits here")
@@ -155,8 +157,8 @@ class Session:
 
     def _ready(self, task: Task, request: Request) -> Engine:
         """An engine that suits the request: the one at hand, made larger if need be, or a new one."""
+        from specgen.decoding.drafting import drafter
         from specgen.decoding.engine import Engine
-        from specgen.decoding.proposers import DraftModel
         from specgen.decoding.rounds import slots_for
         from specgen.models.strict import COLUMNS
 
@@ -166,13 +168,23 @@ class Session:
         drafting = pair.draft is not None and k > 0
         kind = (request.acceptance or pair.profile.acceptance, columns, drafting)
         if self._engine is None or kind != self._kind:
-            proposer = DraftModel(pair.draft, common=pair.common) if pair.draft is not None and drafting else None
-            self._engine = Engine(pair.target, proposer, rows=1, slots=slots, rule=kind[0], columns=columns)
+            self._engine = Engine(
+                pair.target, drafter(pair) if drafting else None, rows=1, slots=slots, rule=kind[0], columns=columns
+            )
             self._kind = kind
         elif slots > self._engine.rows.slots:
             # Twice as much each time, so that a long conversation copies its caches a few times only.
             self._engine.grow(max(slots, min(2 * self._engine.rows.slots, pair.context + slots - len(task.prompt))))
         return self._engine
+
+
+def _translation(pair: Pair) -> str:
+    way = (
+        f"drafting with the {len(pair.relation.pairs):,} tokens that both have"
+        if pair.relation.kind == "intersection"
+        else "drafts are read again as text"
+    )
+    return f"draft and target do not share a vocabulary ({pair.relation.difference}); {way}"
 
 
 def _lookahead(pair: Pair, request: Request) -> int:

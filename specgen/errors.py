@@ -53,9 +53,5 @@ class MissingWeights(ModelError):
     """The weights are on none of the places that the profile names."""
 
 
-class PairError(UsageError):
-    """Target and draft do not belong together."""
-
-
 class PromptError(UsageError):
     """The prompt is empty, unreadable or longer than the context."""

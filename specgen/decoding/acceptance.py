@@ -13,13 +13,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+NOTHING = -1
+"""Fills a row of a proposal that has fewer tokens than its neighbours; it equals no token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Draft tokens, and what they were drawn from.
 
     Attributes:
-        tokens: ids ``[rows, k]``.
+        tokens: ids ``[rows, k]``; a deterministic proposal may have ``NOTHING`` at the end of a row.
         probs: the draft's warped distributions ``[rows, k, vocab]``, or None when the tokens follow from the text
             before them (lookup) or from noise shared with the target (coupled).
     """

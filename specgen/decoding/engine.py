@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from specgen.decoding.acceptance import NOTHING
 from specgen.decoding.clock import Clock, clock_for
 from specgen.decoding.events import FinishReason, Round
 from specgen.decoding.proposers import Proposer
@@ -186,7 +187,7 @@ class Engine:
         return self._seats[row].reason
 
     def round(self, k: int) -> list[Round]:
-        """Play one round on every live row: propose ``k`` tokens, verify them in one target pass, commit.
+        """Play one round on every live row: propose up to ``k`` tokens, verify them in one target pass, commit.
 
         With ``k = 0`` this is plain decoding. There is one host synchronisation, where the ids are read.
 
@@ -197,10 +198,10 @@ class Engine:
         marks = [self.clock.mark()]
         proposal = self.proposer.propose(self.rows, self.sampler, k) if self.proposer is not None and k else None
         marks.append(self.clock.mark())
-        totals = [n + k for n in self.rows.lengths] if proposal else list(self.rows.lengths)
-        logits = self.target.logits(self.rows.tokens, totals, last=k + 1 if proposal else 1)
+        k = proposal.tokens.shape[1] if proposal else 0
+        logits = self.target.logits(self.rows.tokens, [n + k for n in self.rows.lengths], last=k + 1)
         marks.append(self.clock.mark())
-        if proposal is None:
+        if proposal is None or not k:
             own = self.sampler.own(self.sampler.scores(logits, self.rows), self.rows)  # [rows, 1]
             read = torch.cat([torch.zeros_like(own), own], dim=1).tolist()
         else:
@@ -225,7 +226,7 @@ class Engine:
             played.append(
                 Round(
                     index=seat.rounds,
-                    proposed=tuple(proposed),
+                    proposed=tuple(token for token in proposed if token != NOTHING),
                     accepted=accepted,
                     tokens=tuple(tokens),
                     draft_seconds=self.clock.seconds(marks[0], marks[1]),

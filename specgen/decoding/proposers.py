@@ -23,7 +23,7 @@ class Proposer(Protocol):
         """How many tokens it can propose at most, for rows of these lengths."""
 
     def propose(self, rows: Rows, sampler: Sampler, k: int) -> Proposal:
-        """Write ``k`` uncommitted tokens after each row's length and say what they were drawn from."""
+        """Write up to ``k`` uncommitted tokens after each row's length and say what they were drawn from."""
 
     def crop(self, lengths: Sequence[int]) -> None:
         """Forget what lies past ``lengths`` in the live rows."""

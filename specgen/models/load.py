@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from specgen.errors import ModelError, UsageError
-from specgen.models import cache, vocabulary
+from specgen.models import cache
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
 from specgen.models.convert import end_ids, gguf_tokenizer, quiet
@@ -29,6 +29,7 @@ from specgen.models.headers import GgufHeader, read_gguf
 from specgen.models.progress import Progress, silent
 from specgen.models.rollback import check_rollback
 from specgen.models.sources import Located, locate
+from specgen.models.vocabulary import Relation, relate, same_file
 from specgen.profile import ModelSpec, Profile
 
 # Where config classes keep the number of positions that a model was trained for.
@@ -45,7 +46,8 @@ class Pair:
         tokenizer: the target's.
         target: the model whose text it is.
         draft: the model that proposes, or None.
-        common: ids below this mean the same to both.
+        draft_tokenizer: the draft's, where it is another one than the target's.
+        relation: how the draft's ids relate to the target's.
         stop_ids: tokens that end a sequence.
     """
 
@@ -53,7 +55,8 @@ class Pair:
     tokenizer: Any
     target: CachedModel
     draft: CachedModel | None
-    common: int
+    draft_tokenizer: Any
+    relation: Relation
     stop_ids: frozenset[int]
 
     @property
@@ -79,13 +82,12 @@ def load_pair(
 ) -> Pair:
     """Find, check and load the models of a profile.
 
-    Everything that can be refused is refused before weights are read: vocabularies that differ, states that cannot be
-    rolled back, devices that are not there.
+    Everything that can be refused is refused before weights are read: states that cannot be rolled back, devices that
+    are not there.
 
     Raises:
         MissingWeights: a model is in none of its places.
         ModelError: a model cannot be used or read.
-        PairError: draft and target do not share a vocabulary.
         UsageError: a device or the context of the profile does not exist.
     """
     cache.register()
@@ -96,9 +98,7 @@ def load_pair(
         for spec, place in zip(specs, places, strict=True)
     ]
     tokenizer = _read_tokenizer(places[0], trust_remote_code=trust_remote_code)
-    common = configs[0].get_text_config(decoder=True).vocab_size
-    if len(specs) == 2:
-        common = _compare(tokenizer, places, configs, trust_remote_code=trust_remote_code)
+    draft_tokenizer, relation = _compare(tokenizer, places, configs, trust_remote_code=trust_remote_code)
     models = []
     for spec, place, config in zip(specs, places, configs, strict=True):
         models.append(_load_model(spec, place, config, progress, trust_remote_code=trust_remote_code))
@@ -115,7 +115,8 @@ def load_pair(
         tokenizer=tokenizer,
         target=target,
         draft=models[1] if len(models) == 2 else None,
-        common=common,
+        draft_tokenizer=draft_tokenizer,
+        relation=relation,
         stop_ids=_stop_ids(places[0], configs[0], tokenizer),
     )
 
@@ -161,14 +162,15 @@ def _gguf(place: Located) -> GgufHeader:
     return read_gguf(Path(place.file), "download the file again")
 
 
-def _compare(tokenizer: Any, places: list[Located], configs: list[PreTrainedConfig], *, trust_remote_code: bool) -> int:
-    """The ids that both models mean the same by."""
-    ours = vocabulary.token_ids(tokenizer)
-    theirs = ours
-    if not vocabulary.same_file(places[0].path, places[1].path):
-        theirs = vocabulary.token_ids(_read_tokenizer(places[1], trust_remote_code=trust_remote_code))
+def _compare(
+    tokenizer: Any, places: list[Located], configs: list[PreTrainedConfig], *, trust_remote_code: bool
+) -> tuple[Any, Relation]:
+    """The draft's tokenizer and its relation to the target's."""
     sizes = [config.get_text_config(decoder=True).vocab_size for config in configs]
-    return vocabulary.common_size(ours, theirs, target_size=sizes[0], draft_size=sizes[1])
+    if len(places) == 1 or same_file(places[0].path, places[1].path):
+        return tokenizer, Relation("same", common=min(len(tokenizer), *sizes))
+    other = _read_tokenizer(places[1], trust_remote_code=trust_remote_code)
+    return other, relate(tokenizer, other, target_size=sizes[0], draft_size=sizes[1])
 
 
 def _load_model(

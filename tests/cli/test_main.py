@@ -163,7 +163,6 @@ def test_usage_errors(echo, arguments, message, hint):
         (errors.MissingWeights("it broke", "mend it"), 1),
         (errors.UsageError("it broke", "mend it"), 2),
         (errors.ProfileError("it broke", "mend it"), 2),
-        (errors.PairError("it broke", "mend it"), 2),
         (errors.PromptError("it broke", "mend it"), 2),
     ],
 )
