@@ -22,3 +22,8 @@ def printable(text: str) -> str:
     Each character is judged alone, so it makes no difference how the text is cut into pieces.
     """
     return text.translate(_VISIBLE)
+
+
+def one_line(text: str) -> str:
+    """Return the text for a place that has one row."""
+    return printable(" ".join(text.split()) if "\n" in text or "\t" in text else text)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from specgen.decoding.events import Finished, Notice
 from specgen.decoding.stats import Stats
 from specgen.display.aside import LineByLine
-from specgen.display.escape import printable
+from specgen.display.escape import one_line, printable
 from specgen.display.flow import Flow
 from specgen.display.lane import lane
 from specgen.display.plain import conclude
@@ -43,7 +44,8 @@ class PanelRenderer:
 
     def __init__(self, streams: Streams, run: Run, memory: Callable[[], int | None] = memory_in_use) -> None:
         self._streams = streams
-        self._run = run
+        # Names come from files and from the web.
+        self._run = replace(run, profile=one_line(run.profile), models=one_line(run.models))
         self._memory = memory
         self._signs = UNICODE if streams.unicode else ASCII
         self._palette = Palette(streams.colored(terminal=True))
@@ -54,10 +56,9 @@ class PanelRenderer:
         self._notices: list[str] = []
         self._start = self._painted = self._weighed = streams.clock()
         self._bytes: int | None = None
-        self._busy = False
+        self._busy = self._ended = False
         self._stop: Callable[[], None] | None = None
         self._closing = contextlib.ExitStack()
-        self._last_char = ""
 
     def __enter__(self) -> Self:
         self._streams.mute_keyboard(True)
@@ -94,19 +95,14 @@ class PanelRenderer:
 
     def paint(self) -> None:
         """Commit what is due and repaint the rest; called by a signal in the middle of it, do nothing."""
-        if self._busy:
+        if self._busy or self._ended:
             return
-        self._busy = True
-        try:
+        with self._drawing():
             columns, height = self._streams.size()
             self._flow.resize(max(columns, 1))
             rows = self._rows(columns, height)
             self._region.paint(self._flow.take(self._keep(columns, height)), [*self._tail(), *rows])
             self._painted = self._streams.clock()
-        finally:
-            self._busy = False
-        if self._stop:
-            self.suspend(self._stop)
 
     def suspend(self, stop: Callable[[], None]) -> None:
         """Leave the terminal to others while the program is stopped.
@@ -115,14 +111,27 @@ class PanelRenderer:
             stop: stops the program and returns when it goes on.
         """
         if self._busy:
-            self._stop = stop  # when the frame is complete
+            self._stop = stop  # when what is being written is complete
             return
-        self._stop = None
+        self._busy, self._stop = True, None
         self._region.close()
         self._streams.mute_keyboard(False)
         stop()
-        self._streams.mute_keyboard(True)
-        self.paint()
+        self._busy = False
+        if not self._ended:
+            self._streams.mute_keyboard(True)
+            self.paint()
+
+    @contextlib.contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Keep signal handlers from writing in between."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+        if self._stop:
+            self.suspend(self._stop)
 
     def _hear(self, spoken: Spoken) -> None:
         self._last = spoken
@@ -130,15 +139,16 @@ class PanelRenderer:
         for piece in spoken.pieces:
             if piece.text:
                 self._flow.add(printable(piece.text), Style.ACCEPTED if piece.accepted else Style.PLAIN)
-                self._last_char = piece.text[-1]
 
     def _end(self) -> None:
-        self._flow.resize(max(self._streams.size()[0], 1))
-        self._region.close(self._flow.finish())
+        self._ended = True
+        with self._drawing():
+            self._flow.resize(max(self._streams.size()[0], 1))
+            self._region.close(self._flow.finish())
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[None]:
-        with self._region.aside():
+        with self._drawing(), self._region.aside():
             yield
 
     # What is where
@@ -177,5 +187,5 @@ class PanelRenderer:
         now = self._streams.clock()
         if now - self._weighed >= _MEMORY_SECONDS:
             self._bytes, self._weighed = self._memory(), now
-        why = self._notices[-1] if self._notices and not self._tally.lookahead else None
+        why = one_line(self._notices[-1]) if self._notices and not self._tally.lookahead else None
         return Moment(self._stats, self._tally, now - self._start, self._bytes, why)

@@ -58,9 +58,11 @@ class Region:
     def _back(self) -> str:
         """Go to where the rows began, and erase from there.
 
-        A terminal that became narrower has wrapped them.
+        A terminal that became narrower has wrapped them. The first row is erased by itself: tmux moves everything into
+        its history when the whole screen is erased from its first row on.
         """
         columns = max(self._columns(), 1)
         height = sum(max(-(-cells // columns), 1) for _, cells in self._drawn)
-        up = f"\x1b[{height - 1}A" if height > 1 else ""
-        return f"{up}\r\x1b[J" if self._drawn else ""
+        if height > 1:
+            return f"\x1b[{height - 1}A\r\x1b[K\n\x1b[J\x1b[A"
+        return "\r\x1b[K" if self._drawn else ""

@@ -8,9 +8,11 @@ from pathlib import Path
 
 
 def memory_in_use() -> int | None:
-    """Return the accelerator's memory that torch has taken where there is one, else the process's; None if unknown."""
+    """Return the accelerator's memory where torch has some, else the process's; None if unknown."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch is None:
+        return None  # nothing is loaded
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
         return int(sum(torch.cuda.memory_reserved(device) for device in range(torch.cuda.device_count())))
     try:
         resident = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
