@@ -7,6 +7,9 @@ from statistics import median
 
 from specgen.decoding.events import Event, Finished, FinishReason, Notice, Prompted, Round
 
+# The last round of a run may be plain because only one token was wanted; a single time is no measurement.
+_ENOUGH = 3
+
 
 class Stats:
     """Counts and times of a run; every rate is a property, and None until it is measured."""
@@ -72,8 +75,8 @@ class Stats:
 
     @property
     def baseline_tokens_per_second(self) -> float | None:
-        """Speed of the target alone: one token in the median plain round of this run."""
-        return 1 / median(self._plain_seconds) if self._plain_seconds else None
+        """Speed of the target alone: one token in the median plain round of this run, once there are enough of them."""
+        return 1 / median(self._plain_seconds) if len(self._plain_seconds) >= _ENOUGH else None
 
     @property
     def speedup(self) -> float | None:
