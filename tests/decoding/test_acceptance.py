@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -12,118 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specgen.decoding.acceptance import RULES, Kept, Rule, block_rule, match, token_rule
+from specgen.decoding.acceptance import RULES, Kept, block_rule, match, token_rule
 from specgen.decoding.sampling import pick
-
-Law = dict[tuple[int, ...], float]
-Conditional = Callable[[tuple[int, ...]], Tensor]
-EXACT = 1e-12
-
-
-def table(vocab: int, seed: int, *, zeros: bool = False) -> Conditional:
-    """A random next-token distribution for every prefix, with some impossible tokens if asked for."""
-    rows: dict[tuple[int, ...], Tensor] = {}
-
-    def row(prefix: tuple[int, ...]) -> Tensor:
-        if prefix not in rows:
-            generator = torch.Generator().manual_seed(hash((seed, prefix)) % 2**63)
-            values = torch.rand(vocab, generator=generator, dtype=torch.float64)
-            if zeros:
-                values[torch.randint(vocab, (1,), generator=generator)] = 0
-            rows[prefix] = values / values.sum()
-        return rows[prefix]
-
-    return row
-
-
-def fixed_row(values: Sequence[float]) -> Conditional:
-    tensor = torch.tensor(values, dtype=torch.float64)
-    return lambda _: tensor
-
-
-def joint(p: Conditional, length: int) -> Law:
-    law: Law = {(): 1.0}
-    for _ in range(length):
-        law = {
-            (*prefix, v): weight * float(p(prefix)[v])
-            for prefix, weight in law.items()
-            for v in range(len(p(())))
-            if p(prefix)[v] > 0
-        }
-    return law
-
-
-def thresholds(rule: Rule, tokens: Tensor, draft: Tensor, target: Tensor, coin: int, others: float) -> Tensor:
-    """Where a coin changes what is accepted, by bisection on the rule as a black box, ``[rows]``."""
-
-    def accepted(value: Tensor) -> Tensor:
-        uniforms = torch.full(tokens.shape, others, dtype=torch.float64)
-        uniforms[:, coin] = value
-        return rule(tokens, draft, target, uniforms).accepted
-
-    low = torch.full((len(tokens),), 0.0, dtype=torch.float64)
-    high = torch.ones_like(low)
-    failing = accepted(high)
-    for _ in range(60):
-        middle = (low + high) / 2
-        fails = accepted(middle) == failing
-        high = torch.where(fails, middle, high)
-        low = torch.where(fails, low, middle)
-    return high
-
-
-def output_law(
-    rule: Rule, p: Conditional, q: Conditional, k: int, *, drawn: Conditional | None = None
-) -> tuple[Law, float]:
-    """Law of the first ``k + 1`` tokens after one round, and the expected number of accepted tokens.
-
-    ``drawn`` is what draft tokens are really drawn from, when that is not what the rule is told.
-    """
-    drawn = drawn or q
-    chances = joint(drawn, k)
-    paths = list(chances)
-    tokens = torch.tensor(paths)
-    draft = torch.stack([torch.stack([q(x[:i]) for i in range(k)]) for x in paths])
-    target = torch.stack([torch.stack([p(x[:i]) for i in range(k + 1)]) for x in paths])
-    cuts = torch.stack(
-        [
-            torch.stack([thresholds(rule, tokens, draft, target, coin, others) for others in (1e-300, 1 - 1e-16)], -1)
-            for coin in range(k)
-        ],
-        dim=1,
-    )  # [rows, k, 2]
-    edges = torch.cat([torch.zeros_like(cuts[..., :1]), cuts.sort(-1).values, torch.ones_like(cuts[..., :1])], -1)
-    law: Law = defaultdict(float)
-    expected = 0.0
-    for cell in itertools.product(range(3), repeat=k):
-        index = torch.tensor(cell).expand(len(paths), k)[..., None]
-        low, high = edges.gather(-1, index)[..., 0], edges.gather(-1, index + 1)[..., 0]
-        chance = (high - low).prod(-1)
-        kept = rule(tokens, draft, target, (low + high) / 2)
-        for row, x in enumerate(paths):
-            weight = float(chance[row]) * chances[x]
-            if weight:
-                expected += weight * int(kept.accepted[row])
-                _spread(law, p, x[: int(kept.accepted[row])], kept.weights[row], weight, k + 1)
-    return law, expected
-
-
-def _spread(law: Law, p: Conditional, prefix: tuple[int, ...], weights: Tensor, chance: float, length: int) -> None:
-    """Add every continuation: the own token from its weights, later tokens from the target."""
-    for v, share in enumerate((weights / weights.sum()).tolist()):
-        if share:
-            start = (*prefix, v)
-            after = {start: chance * share}
-            for _ in range(length - len(start)):
-                after = {(*s, w): c * float(p(s)[w]) for s, c in after.items() for w in range(len(weights))}
-            for sequence, c in after.items():
-                law[sequence] += c
-
-
-def distance(a: Law, b: Law) -> float:
-    """Total variation."""
-    return sum(abs(a.get(key, 0) - b.get(key, 0)) for key in {*a, *b}) / 2
-
+from specgen.verify.distribution import (
+    EXACT,
+    PAIRINGS,
+    Conditional,
+    Law,
+    distance,
+    fixed_row,
+    joint,
+    match_law,
+    output_law,
+    spread,
+    table,
+    thresholds,
+)
 
 RANDOM = [
     pytest.param(3, k, seed, zeros, id=f"k{k}-seed{seed}{'-zeros' * zeros}")
@@ -139,6 +42,21 @@ def test_the_output_law_is_the_targets(name, vocab, k, seed, zeros):
     p, q = table(vocab, seed, zeros=zeros), table(vocab, seed + 100, zeros=zeros)
     law, _ = output_law(RULES[name], p, q, k)
     assert distance(law, joint(p, k + 1)) < EXACT
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize(("vocab", "k", "seed", "zeros"), [case for case in RANDOM if case.values[1] < 4])
+def test_the_law_of_an_exact_match_is_the_targets_however_the_draft_is_drawn(pairing, vocab, k, seed, zeros):
+    p, q = table(vocab, seed, zeros=zeros), table(vocab, seed + 100, zeros=zeros)
+    law, _ = match_law(p, q, k, PAIRINGS[pairing])
+    assert distance(law, joint(p, k + 1)) < EXACT
+
+
+def test_drawing_together_is_accepted_as_often_as_two_distributions_overlap():
+    p, q = fixed_row([0.2, 0.3, 0.5]), fixed_row([0.4, 0.4, 0.2])
+    assert match_law(p, q, 1, PAIRINGS["maximal"])[1] == pytest.approx(0.7, abs=EXACT)
+    assert match_law(p, q, 1, PAIRINGS["independent"])[1] == pytest.approx(0.3, abs=EXACT)
+    assert match_law(p, q, 1, PAIRINGS["certain"])[1] == pytest.approx(0.2, abs=EXACT)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -305,7 +223,7 @@ def test_dropping_a_drawn_token_after_looking_at_it_is_caught(name):
                 weight = chance
                 for low, high in ends:
                     weight *= high - low
-                _spread(law, p, (first, second)[: int(kept.accepted)], kept.weights[0], weight, 3)
+                spread(law, p, (first, second)[: int(kept.accepted)], kept.weights[0], weight, 3)
     assert sum(law.values()) == pytest.approx(1, abs=1e-9)
     assert distance(law, joint(p, 3)) > 0.01
 

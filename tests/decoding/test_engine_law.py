@@ -20,7 +20,7 @@ from specgen.decoding.rounds import Task, rounds
 from specgen.decoding.rows import Rows
 from specgen.decoding.sampling import Warper
 from specgen.profile import Sampling
-from tests.decoding.test_acceptance import thresholds
+from specgen.verify.distribution import thresholds
 from tests.toys import TableModel
 
 VOCAB, LENGTH = 3, 3
