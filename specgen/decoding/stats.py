@@ -7,9 +7,6 @@ from statistics import median
 
 from specgen.decoding.events import Event, Finished, FinishReason, Notice, Prompted, Round
 
-# The last round of a run may be plain because only one token was wanted; a single time is no measurement.
-_ENOUGH = 3
-
 
 class Stats:
     """Counts and times of a run; every rate is a property, and None until it is measured."""
@@ -31,6 +28,7 @@ class Stats:
         self.finish_reason: FinishReason | None = None
         self.fed: Mapping[str, int] = {}
         self._plain_seconds: list[float] = []
+        self._plain_by_chance = False  # the round before was not
 
     def add(self, event: Event) -> None:
         """Take one event into account."""
@@ -43,6 +41,9 @@ class Stats:
                 self._add_round(event)
             case Finished():
                 self.finish_reason = event.reason
+                if self._plain_by_chance:
+                    # Only one token was wanted; a single time is no measurement.
+                    self._plain_seconds.pop()
                 self.fed = event.fed
             case Notice():
                 pass
@@ -55,6 +56,7 @@ class Stats:
         self.verify_seconds += played.verify_seconds
         if self.ttft is None:
             self.ttft = self.prefill_seconds + played.seconds
+        self._plain_by_chance = played.plain and self.speculative_rounds > 0 and not self._plain_by_chance
         if played.plain:
             self._plain_seconds.append(played.seconds)
             return
@@ -75,8 +77,8 @@ class Stats:
 
     @property
     def baseline_tokens_per_second(self) -> float | None:
-        """Speed of the target alone: one token in the median plain round of this run, once there are enough of them."""
-        return 1 / median(self._plain_seconds) if len(self._plain_seconds) >= _ENOUGH else None
+        """Speed of the target alone: one token in the median plain round of this run."""
+        return 1 / median(self._plain_seconds) if self._plain_seconds else None
 
     @property
     def speedup(self) -> float | None:
