@@ -61,7 +61,18 @@ def compare(plan: Plan, found: dict[str, Any]) -> Iterator[tuple[str, int, int]]
     for phase in plan.phases:
         if phase.name in found["phases"]:
             yield phase.name, phase.peak, found["phases"][phase.name]
-    yield "process", plan.need, found["process"]
+    yield "process", process(plan), found["process"]
+
+
+def process(plan: Plan) -> int:
+    """The most memory that the process should have: while a file is converted its pages count too, though they can go."""
+    runtime = sum(device.runtime for device in plan.devices)
+    loading, held = [0], 0
+    for model in (plan.target, plan.draft):
+        if model is not None and plan.devices[0].memory.kind == "cpu":
+            loading.append(held + model.weights + (model.in_files or 0 if model.converted else 0) + runtime)
+            held += model.weights
+    return max(plan.need, *loading) if any(m.converted for m in (plan.target, plan.draft) if m) else plan.need
 
 
 def _ask(profile: Profile, request: Request, *, events: bool) -> dict[str, Any]:

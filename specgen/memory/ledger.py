@@ -136,7 +136,11 @@ class Kernels(TorchFunctionMode):
         query, key, value = args[:3]
         mask = settings.get("attn_mask")
         if not self._fused(query, key, value, mask, bool(settings.get("enable_gqa"))):
-            return func(*args, **settings)
+            # The mask is turned into numbers twice on this path, of which tracing sees one.
+            bias = None if mask is None else torch.empty_like(mask, dtype=query.dtype)
+            out = func(*args, **settings)
+            del bias
+            return out
         return self._stand_in(query, key, value, mask)
 
     def _stand_in(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:

@@ -44,7 +44,10 @@ def place(
     apart = request.draft_device
     if len(memories) == 1 and apart is None:
         kv = sum(m.kv for m in models) + min(working, 0)
-        return (_device(memories[0], sum(m.weights for m in models), kv, max(working, 0), runtime),)
+        weights = sum(m.weights for m in models)
+        if memories[0].kind == "cpu" and not memories[0].address_space:
+            weights -= sum(m.untouched for m in models)
+        return (_device(memories[0], weights, kv, max(working, 0), runtime),)
     working = max(working, 0)
     shares = _split(memories, target, runtime + working, layers)
     loads = [[weights, kv] for weights, kv in shares]

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from specgen.memory.tracing import Traces
 
 ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2}
+# As safetensors headers write them.
+_STORED = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 # Measured where it can be; these are what others measured (docs/memory.md): the context, and cuBLAS's workspace.
 _RUNTIME = {"cuda": 550_000_000, "xpu": 550_000_000, "mps": 300_000_000}
 # torch, transformers and a tokenizer, before any weight.
 CPU_RUNTIME = 450_000_000
+# Address space that the kernels' threads reserve for heaps and stacks, measured on two cores.
+_ARENAS = 252 * 2**20
 
 
 class Planner:
@@ -188,7 +192,7 @@ def _check_context(target: ModelNeeds, load: Workload) -> None:
 
 
 def _loading(model: ModelNeeds, request: Request) -> int:
-    """Bytes while weights are read: where every mapping counts, a file that is converted counts besides its result."""
+    """Bytes while weights are read: where every mapping counts, the file is mapped once more while it is read."""
     if request.devices[0].address_space and model.in_files:
         return model.weights + model.in_files
     return model.weights
@@ -197,8 +201,7 @@ def _loading(model: ModelNeeds, request: Request) -> int:
 def _runtime(request: Request) -> tuple[int, str]:
     device = request.devices[0]
     if device.address_space:
-        # Each thread of the kernels' pools reserves a heap of 64 MB and a stack of 8 MB.
-        return free.address_space() + 4 * 72 * 2**20, "measured"
+        return free.address_space() + _ARENAS, "measured"
     if device.kind != "cpu":
         return _RUNTIME.get(device.kind, 550_000_000), "table"
     if device.source != "given" and "transformers" in sys.modules and (own := free.resident()):
@@ -223,7 +226,14 @@ def _shape_needs(known: Known, shape: Architecture, dtype: str, load: Workload, 
         kv_layers={"full_attention": (shape.layers, shape.slot(itemsize) * slots * load.batch)},
         positions=shape.positions,
         dtype=dtype,
+        converted=_converted(known, dtype),
+        untouched=0 if shape.tied or _converted(known, dtype) else shape.vocab * shape.hidden * itemsize,
     )
+
+
+def _converted(known: Known, dtype: str) -> bool:
+    """Whether weights are made anew while loading; what stays as it is in its file is only mapped."""
+    return known.stored is None or set(known.stored.by_dtype) != {_STORED[dtype]}
 
 
 def _actor_needs(
@@ -253,6 +263,8 @@ def _actor_needs(
         dtype=dtype,
         quantization=quant or actor.packed,
         notes=actor.notes,
+        converted=_converted(known, dtype),
+        untouched=0 if quant or actor.packed or _converted(known, dtype) else actor.embeddings,
     )
 
 

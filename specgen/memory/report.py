@@ -58,6 +58,8 @@ class ModelNeeds:
         dtype: of its arithmetic.
         quantization: how its weights are kept, if they are quantized.
         notes: what a user should know.
+        converted: whether its files hold another data type than it is loaded in.
+        untouched: bytes of weights that a CPU leaves in their file: rows of an untied embedding that no token asks for.
     """
 
     name: str
@@ -74,6 +76,8 @@ class ModelNeeds:
     dtype: str
     quantization: str | None = None
     notes: tuple[str, ...] = ()
+    converted: bool = False
+    untouched: int = 0
 
 
 @dataclass(frozen=True, slots=True)

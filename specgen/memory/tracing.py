@@ -8,6 +8,7 @@ from functools import cache as remember
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from specgen.errors import ModelError
 from specgen.memory import quantized
@@ -41,6 +42,7 @@ class Traceable:
     kinds: tuple[str, ...]
     positions: int
     scratch: int
+    embeddings: int
     packed: str | None
     notes: tuple[str, ...]
 
@@ -96,6 +98,7 @@ class Traces:
             kinds=kinds if len(kinds) == len(slot_bytes) else ("full_attention",) * len(slot_bytes),
             positions=self.positions(known),
             scratch=skeleton.scratch,
+            embeddings=_untied(skeleton.model),
             packed=packed.method if packed else None,
             notes=tuple(notes),
         )
@@ -117,6 +120,12 @@ class Traces:
                 detail=request.detail,
             )
         return self._ran[key]
+
+
+def _untied(model: PreTrainedModel) -> int:
+    """Bytes of the input embeddings when the head has weights of its own."""
+    table, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    return 0 if table is head else int(table.nbytes)
 
 
 def _scheme(known: Known, quant: str | None, packed: quantized.Packed | None) -> Scheme | None:

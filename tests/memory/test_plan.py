@@ -1,0 +1,273 @@
+"""Plans as a whole: the case the tool was asked for, the formula beside the trace, changes that are true."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from specgen.errors import UsageError
+from specgen.memory import free, quantized
+from specgen.memory.advice import advise, largest
+from specgen.memory.as_json import as_data
+from specgen.memory.closed_form import architecture
+from specgen.memory.errors import CannotTell, DoesNotFit
+from specgen.memory.plan import Planner
+from specgen.memory.preflight import check_fits, planner_for
+from specgen.memory.request import Request
+from specgen.memory.sources import Known
+from specgen.memory.workload import Workload
+from specgen.profile import Sampling, listing, load_profile
+
+SHIPPED = [found.name for found in listing(env={"SPECGEN_PROFILES": ""}) if "_profiles" in str(found.path) or "profiles" in str(found.path)]
+
+
+@pytest.fixture(scope="module")
+def seed():
+    profile = load_profile("llama-7b-1b")
+    load = Workload(4096, 18, 5, sampling=profile.sampling)
+    return planner_for(profile, offline=True), Request(load, free.assumed("80GB"))
+
+
+def test_seed_case_weights_and_caches_to_the_byte(seed):
+    planner, request = seed
+
+    plan = planner.plan(request)
+
+    assert plan.target.weights == 13_476_831_232 + 512  # the published checkpoint, and the rotary frequencies
+    assert plan.draft.weights == 2_200_096_768 + 256
+    assert (plan.target.kv_per_token, plan.draft.kv_per_token) == (524_288, 22_528)
+    assert round(18 * 4096 * (plan.target.kv_per_token + plan.draft.kv_per_token) / 1e9, 2) == 40.31
+    assert plan.target.kv == 18 * (4096 + 6) * 524_288
+    assert plan.draft.kv == 18 * (2048 + 1) * 22_528
+    assert plan.verdict == "fits"
+
+
+def test_seed_case_read_in_one_piece_costs_what_others_report(seed):
+    planner, request = seed
+
+    in_chunks, whole = planner.plan(request), planner.plan(request.changed(prefill_chunk=4096))
+
+    assert whole.peak.peak > in_chunks.peak.peak
+    assert in_chunks.need < 57e9
+
+
+def test_seed_case_does_not_fit_48_gb_and_every_change_is_true(seed):
+    planner, request = seed
+    request = replace(request, devices=free.assumed("48GB"))
+
+    plan = advise(planner, request, planner.plan(request))
+
+    assert plan.verdict == "no"
+    changes = {
+        "--context": lambda v: {"context": int(v)},
+        "--batch": lambda v: {"batch": int(v)},
+        "--target-quant": lambda v: {"target_quant": v},
+    }
+    assert len(plan.suggestions) >= 3
+    for suggestion in plan.suggestions:
+        name, value = suggestion.options.split()
+        again = planner.plan(request.changed(**changes[name](value)))
+        assert again.fits
+        assert again.need == suggestion.need
+
+
+def test_limits_are_the_last_that_fit(seed):
+    planner, request = seed
+    plan = advise(planner, request, planner.plan(request))
+
+    assert plan.limits.context_by == "model"
+    assert planner.plan(request.changed(batch=plan.limits.batch)).fits
+    assert not planner.plan(request.changed(batch=plan.limits.batch + 2)).fits
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_formula_and_trace_agree_for_every_shipped_profile(name):
+    profile = load_profile(name)
+    planner = planner_for(profile, offline=True)
+    if architecture(planner.target.numbers) is None or (planner.draft and architecture(planner.draft.numbers) is None):
+        pytest.skip("the formula does not claim this family")
+    for batch, context in ((1, 2048), (3, 8192)):
+        load = Workload(context, batch, profile.lookahead if profile.draft else 0, sampling=profile.sampling)
+        for memory in (free.assumed("500GB"), free.assumed("500GB", "cpu")):
+            request = Request(load, memory, "bfloat16", "bfloat16", with_draft=profile.draft is not None)
+            traced, quick = planner.plan(request), planner.plan(replace(request, fast=True))
+            assert quick.target.weights == traced.target.weights
+            assert quick.target.kv == traced.target.kv
+            assert (quick.draft is None) or quick.draft.weights == traced.draft.weights
+            assert quick.peak.peak == pytest.approx(traced.peak.peak, rel=0.005)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_profile_is_planned_offline(name):
+    profile = load_profile(name)
+    planner = planner_for(profile, offline=True)
+    load = Workload(min(profile.context or 4096, 4096), 1, profile.lookahead if profile.draft else 0)
+
+    plan = planner.plan(Request(load, free.assumed("2000GB"), with_draft=profile.draft is not None))
+
+    assert plan.fits
+    json.dumps(as_data(plan))
+
+
+def numbers(**changes):
+    return {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 512,
+        "max_position_embeddings": 128,
+        **changes,
+    }
+
+
+def plan_of(config, **options):
+    load = Workload(options.pop("context", 64), 1, 0)
+    request = Request(load, options.pop("devices", free.assumed("4GB")), with_draft=False, **options)
+    return Planner(Known("toy", config, None, "config"), None).plan(request)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_null_head_dim_is_the_quotient(fast):
+    assert plan_of(numbers(head_dim=None), fast=fast).target.kv == plan_of(numbers(), fast=fast).target.kv
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (numbers(model_type="nonesuch"), "does not know model_type 'nonesuch'"),
+        (numbers(model_type=None), "does not know model_type None"),
+        (numbers(hidden_size="wide"), "toy"),
+        (numbers(hidden_size=-64), "toy"),
+        (numbers(model_type="mamba"), "toy"),
+    ],
+)
+def test_what_is_not_known_is_not_guessed(config, message):
+    with pytest.raises(CannotTell, match=message) as caught:
+        plan_of(config)
+    assert caught.value.exit_code == 4
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+
+
+def test_an_enormous_context_is_refused():
+    with pytest.raises(UsageError, match="1,000,000,000 is more than the 128 positions of toy"):
+        plan_of(numbers(), context=10**9)
+
+
+def test_an_enormous_context_that_the_model_allows_is_planned_at_once():
+    plan = plan_of(numbers(max_position_embeddings=2 * 10**9), context=10**9)
+
+    assert plan.verdict == "no"
+    assert plan.target.kv == (10**9 + 1) * 4 * 2 * 2 * 16 * 2
+
+
+@pytest.mark.parametrize(
+    ("method", "shape", "expected"),
+    [
+        ("int8", (11008, 4096), 45_132_800),
+        ("nf4", (4096, 4096), 4096 * 4096 // 2 + 4 * (4096 * 4096 // 64) + 64),
+        ("nf4-double", (4096, 4096), 8_388_608 + 262_144 + 4 * 1024 + 64 + 1028),
+        ("nf4", (3, 5), 8 + 4 + 64),
+    ],
+)
+def test_bitsandbytes_bytes(method, shape, expected):
+    assert quantized.linear_bytes(quantized.Scheme(method), *shape) == expected
+
+
+def test_llama_8b_in_4_bits_is_what_was_measured():
+    planner = planner_for(load_profile("llama3-8b-1b"), offline=True)
+    request = Request(Workload(4096, 1, 5), free.assumed("80GB"))
+
+    sizes = {q: planner.plan(request.changed(target_quant=q)).target.weights / 1e9 for q in quantized.SCHEMES}
+
+    assert {q: round(s, 2) for q, s in sizes.items()} == {"int8": 9.09, "nf4": 6.03, "nf4-double": 5.70}
+
+
+def test_fused_experts_stay_as_they_are():
+    moe = numbers(model_type="mixtral", num_local_experts=4, head_dim=16)
+
+    dense, packed = plan_of(moe), plan_of(moe, target_quant="nf4")
+
+    attention = 4 * sum(quantized.linear_bytes(quantized.Scheme("nf4"), *s) for s in ((64, 64), (32, 64), (32, 64), (64, 64)))
+    assert packed.target.weights == dense.target.weights - 2 * 4 * (2 * 64 * 64 + 2 * 32 * 64) + attention
+
+
+@pytest.mark.parametrize(
+    ("config", "device", "capability", "stays"),
+    [
+        ({"quant_method": "fp8"}, "cuda", (8, 9), True),
+        ({"quant_method": "fp8"}, "cuda", (8, 0), False),
+        ({"quant_method": "fp8"}, "cpu", None, False),
+        ({"quant_method": "mxfp4"}, "cpu", None, False),
+        ({"quant_method": "gptq", "bits": 4}, "cuda", None, True),
+        ({"quant_method": "compressed-tensors", "dequantize": True}, "cuda", None, False),
+    ],
+)
+def test_silent_dequantization_is_noticed(config, device, capability, stays):
+    found = quantized.packed({"quantization_config": config}, device, capability)
+
+    assert found.stays is stays
+    assert (found.reason is None) is stays
+
+
+def test_a_quantized_checkpoint_without_its_headers_cannot_be_told():
+    with pytest.raises(CannotTell, match="gptq weights is in its headers"):
+        plan_of(numbers(quantization_config={"quant_method": "gptq", "bits": 4}))
+
+
+def test_several_devices_share_the_target_and_the_draft_goes_where_room_is():
+    planner = planner_for(load_profile("llama3-70b-1b"), offline=True)
+    request = Request(Workload(8192, 1, 5), free.assumed("80GB,100GB"))
+
+    plan = planner.plan(request)
+
+    assert sum(d.weights for d in plan.devices) == plan.target.weights + plan.draft.weights
+    assert sum(d.kv for d in plan.devices) == pytest.approx(plan.target.kv + plan.draft.kv, abs=200)
+    assert [d.verdict for d in plan.devices] == ["fits", "fits"]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 63, 64, 999, 1000])
+def test_largest_finds_the_last_value_with_something_to_spare(limit):
+    asked = []
+
+    def spare(value):
+        asked.append(value)
+        return 1000 * limit - 1000 * value + value % 7
+
+    assert largest(spare, 1, 1000) == limit
+    assert len(asked) < 14
+
+
+def test_preflight_refuses_in_a_line_and_names_a_way_out(monkeypatch):
+    monkeypatch.setattr(free, "cpu", lambda: free.Memory("cpu", 10**9, 10**9, "test"))
+    profile = load_profile("qwen-coder-7b-0.5b", ["target.device=cpu", "draft.device=cpu", "target.dtype=bfloat16"])
+
+    with pytest.raises(DoesNotFit, match=r"needs \d+\.\d GB on cpu at its peak .*, 1\.0 GB are free") as caught:
+        check_fits(profile, context=300)
+
+    assert caught.value.exit_code == 3
+    assert "--skip-memory-check" in caught.value.hint
+    assert "plan-memory" in caught.value.hint
+
+
+def test_preflight_lets_pass_what_it_cannot_tell():
+    profile = load_profile("starter", ["target.model=no/such-model"])
+    profile = replace(profile, target=replace(profile.target, config={}, mirror=None))
+
+    assert check_fits(profile, context=300) is None
+
+
+def test_greedy_needs_less_than_sampling(seed):
+    planner, request = seed
+
+    sampled, greedy = (
+        planner.plan(request.changed(sampling=s)) for s in (Sampling(temperature=1.0), Sampling(temperature=0.0))
+    )
+
+    last = [[p.peak for p in plan.phases if p.name == "acceptance"][0] for plan in (sampled, greedy)]
+    assert last[0] > last[1]
