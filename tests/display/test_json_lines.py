@@ -23,7 +23,7 @@ def rendered(*parts, reason="stop"):
 
 
 def test_the_record():
-    terminal = rendered(("a", "b", "c"), ("d",))
+    terminal = rendered(("a",), ("b", "c", "d"))
     assert terminal.out.count("\n") == 1
     assert json.loads(terminal.out) == {
         "id": None,

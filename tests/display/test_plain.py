@@ -39,7 +39,7 @@ def test_a_terminal_gets_controls_as_escapes():
 
 
 def test_the_summary_is_the_last_line_on_standard_error():
-    terminal = rendered(("a", "b", "c"), ("d",))
+    terminal = rendered(("a",), ("b", "c", "d"))
     assert terminal.err == (
         "4 tokens in 0.1 s · 50.0 tok/s · 2.0x target alone · accepted 2 of 2 drafts · 3.0 tokens/round · seed 7\n"
     )
