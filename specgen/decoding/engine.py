@@ -111,6 +111,7 @@ class Engine:
         self.rows = Rows(rows, slots, target.device)
         self.sampler = Sampler(vocab_size=target.vocab_size, device=target.device, rule=rule)
         self._seats: list[_Seat] = []
+        self._filling: _Seat | None = None
         target.open(rows, slots, columns=columns)
         if proposer is not None:
             proposer.open(rows, slots)
@@ -132,17 +133,52 @@ class Engine:
         Raises:
             PromptError: the prompt is empty or leaves no room.
         """
-        left, limit = task.limit(self.target.context)
-        row, fill = self.live, len(task.prompt) - 1
-        source, shared = self.rows.best_start(task.prompt, at=row)
-        self._resume(row, source, min(shared, fill))
-        held = self.target.lengths[row]
-        self.rows.put(row, task.prompt)
-        if held < fill:
-            self.target.logits(self.rows.tokens[row : row + 1], [fill], last=0, first_row=row)
-        self._seats.append(_Seat(task, left, limit))
-        self._reseat()
+        held = self.begin(task)
+        self.fill()
         return held
+
+    def begin(self, task: Task) -> int:
+        """Admit a task without computing anything yet: ``fill`` does, and others may play rounds in between.
+
+        A prompt that was begun before and is not complete is given up.
+
+        Returns:
+            How many tokens were in a cache already.
+
+        Raises:
+            PromptError: the prompt is empty or leaves no room.
+        """
+        left, limit = task.limit(self.target.context)
+        row = self.live
+        source, shared = self.rows.best_start(task.prompt, at=row)
+        self._resume(row, source, min(shared, len(task.prompt) - 1))
+        self.rows.hold(row, task.prompt)
+        self._filling = _Seat(task, left, limit)
+        return self.target.lengths[row]
+
+    def fill(self, budget: int | None = None) -> int:
+        """Compute the prompt that was begun, or ``budget`` tokens of it; when it is complete, its row is live.
+
+        Returns:
+            How many tokens were computed.
+        """
+        seat, row = self._filling, self.live
+        assert seat is not None
+        held, whole = self.target.lengths[row], len(seat.task.prompt) - 1
+        total = whole if budget is None else min(held + budget, whole)
+        if held < total:
+            self.target.logits(self.rows.alone(row), [total], last=0, first_row=row)
+        if total == whole:
+            self.rows.put(row, seat.task.prompt)
+            self._seats.append(seat)
+            self._filling = None
+            self._reseat()
+        return total - held
+
+    @property
+    def filling(self) -> bool:
+        """Whether a prompt was begun and is not complete yet."""
+        return self._filling is not None
 
     def _resume(self, row: int, source: int, length: int) -> None:
         self.target.resume(row, source=source, length=length)
@@ -162,6 +198,9 @@ class Engine:
             self._seats[row] = self._seats[last]
         self._seats.pop()
         self.rows.drop_last()
+        if self._filling is not None:  # its row is always the one after the live ones
+            self._resume(last, last + 1, self.target.lengths[last + 1])
+            self.rows.hold(last, self._filling.task.prompt)
         self._reseat()
         return last if row != last else None
 

@@ -83,11 +83,13 @@ class Noise:
         """The Gumbel noise of the tokens at ``count`` positions from ``starts`` on, ``[rows, count, vocab]``.
 
         Draft and target both ask for it, and after a rejection the next round asks again: rows are kept until their
-        position is behind every row.
+        position is behind the rows of their seed.
         """
         wanted = [(seed, start + i) for seed, start in zip(seeds, starts, strict=True) for i in range(count)]
-        behind = min(starts)
-        self._kept = {key: row for key, row in self._kept.items() if key[1] >= behind}
+        first: dict[int, int] = {}
+        for seed, start in zip(seeds, starts, strict=True):
+            first[seed] = min(start, first.get(seed, start))
+        self._kept = {key: row for key, row in self._kept.items() if key[1] >= first.get(key[0], key[1] + 1)}
         for key in wanted:
             if key not in self._kept:
                 self._kept[key] = self.gumbel(key[0], "token", key[1], dtype=dtype)

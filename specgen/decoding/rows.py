@@ -35,9 +35,17 @@ class Rows:
 
     def put(self, row: int, tokens: Sequence[int]) -> None:
         """Begin a row anew; ``row`` is live, or the next one to be."""
+        self.hold(row, tokens)
+        self.lengths[row : row + 1] = [len(tokens)]
+
+    def hold(self, row: int, tokens: Sequence[int]) -> None:
+        """Write the tokens of a row that is not live yet."""
         self._tokens[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.long)
         self._committed[row] = list(tokens)
-        self.lengths[row : row + 1] = [len(tokens)]
+
+    def alone(self, row: int) -> Tensor:
+        """The ids of one row, live or not, ``[1, slots]``."""
+        return self._tokens[row : row + 1]
 
     def drop_last(self) -> None:
         """End the last live row."""

@@ -28,6 +28,16 @@ def alone(target: TableModel, task: Task) -> list[int]:
     return [token for event in events if isinstance(event, Round) for token in event.tokens]
 
 
+def dismiss(running: Engine, seated: list[int]) -> None:
+    """Release the rows that are over; ``seated`` says which task sits in each."""
+    for row in reversed(range(running.live)):
+        if running.reason(row):
+            moved = running.release(row)
+            if moved is not None:
+                seated[row] = seated[moved]
+            seated.pop()
+
+
 tasks = st.builds(
     Task,
     prompt=st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=30),
@@ -67,12 +77,7 @@ def test_neighbours_change_nothing(queue, seats, ks, seed, drafted):
         for row, played in enumerate(running.round(min(ks[turn % len(ks)], running.room()))):
             texts[seated[row]] += played.tokens
         turn += 1
-        for row in reversed(range(running.live)):
-            if running.reason(row):
-                moved = running.release(row)
-                if moved is not None:
-                    seated[row] = seated[moved]
-                seated.pop()
+        dismiss(running, seated)
     for index, task in enumerate(queue):
         assert texts[index] == alone(TableModel(VOCAB, seed), task)
 
@@ -130,6 +135,53 @@ def test_an_engine_grows_and_keeps_what_it_holds():
     assert events[0].cached_tokens == 10
     text = [token for event in events if isinstance(event, Round) for token in event.tokens]
     assert text == alone(TableModel(VOCAB, 1), Task(prompt, 20))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    queue=st.lists(tasks, min_size=2, max_size=8),
+    seats=st.integers(1, 4),
+    budgets=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    k=st.integers(0, 4),
+    seed=st.integers(0, 10**6),
+)
+def test_prompts_filled_in_slices_between_rounds_change_nothing(queue, seats, budgets, k, seed):
+    target, draft = TableModel(VOCAB, seed), TableModel(VOCAB, seed + 1, near=TableModel(VOCAB, seed), noise=0.7)
+    running = engine(target, draft, rows=seats)
+    waiting, seated, entering, turn = list(enumerate(queue)), [], None, 0
+    texts: dict[int, list[int]] = {i: [] for i in range(len(queue))}
+    while waiting or seated or running.filling:
+        if waiting and not running.filling and running.live < seats:
+            entering, task = waiting.pop(0)
+            running.begin(task)
+        if running.filling:
+            budget = budgets[turn % len(budgets)]
+            before = target.fed
+            assert running.fill(budget) == target.fed - before <= budget
+            if not running.filling:
+                seated.append(entering)
+        turn += 1
+        if not seated:
+            continue
+        for row, played in enumerate(running.round(min(k, running.room()))):
+            texts[seated[row]] += played.tokens
+        dismiss(running, seated)
+    for index, task in enumerate(queue):
+        assert texts[index] == alone(TableModel(VOCAB, seed), task)
+
+
+def test_noise_is_kept_for_the_live_rows_only():
+    """Else a batch would keep every number it ever drew while some short row is near its beginning."""
+    target = TableModel(VOCAB, 1)
+    running = engine(target, None, rows=2)
+    running.admit(Task([1], 60, sampling=Sampling(temperature=1.0), seed=1))
+    for seed in range(2, 12):
+        running.admit(Task([1] * 20, 4, sampling=Sampling(temperature=1.0), seed=seed))
+        while not running.reason(1):
+            running.round(0)
+        running.release(1)
+    running.round(0)
+    assert len(running.sampler.noise._kept) <= 2
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
