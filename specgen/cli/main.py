@@ -36,6 +36,8 @@ COMMANDS = {
     "generate": Entry("specgen.cli.generate", "Generate text with a target model and a draft."),
     "chat": Entry("specgen.cli.chat", "Talk with a model; the conversation stays in both caches."),
     "profiles": Entry("specgen.cli.profiles", "List, show and check the profiles that name a pair of models."),
+    "plan-memory": Entry("specgen.cli.plan_memory", "Say whether a pair fits in memory, and what would."),
+    "verify": Entry("specgen.cli.verify", "Prove on your own pair that drafts do not change the text."),
     "pull": Entry("specgen.cli.pull", "Fetch a profile's models ahead of time."),
     "replay": Entry("specgen.cli.replay", "Play a recorded run again, without any model."),
     "completion": Entry("specgen.cli.completion", "Print a shell's completion script."),

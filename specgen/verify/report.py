@@ -136,6 +136,7 @@ class Report:
     Attributes:
         profile: the pair's name.
         models: the pair in words.
+        rule: the profile's acceptance rule; paths are compared under ``coupled``, whose text a seed decides.
         dtype: the target's arithmetic.
         translation: how the draft's tokens become the target's: ``same``, ``intersection`` or ``text``; None without a
             draft.
@@ -152,6 +153,7 @@ class Report:
 
     profile: str
     models: str
+    rule: str
     dtype: str
     translation: str | None
     prompts: int
