@@ -1,6 +1,7 @@
 """``specgen`` with an engine that only takes time: a process for the tests of signals and pipes.
 
-SLOW_LOADING and SLOW_ROUND are seconds; SLOW_WORDS is how many rounds the text has, SLOW_TEXT what each of them says.
+SLOW_LOADING and SLOW_ROUND are seconds; SLOW_WORDS is how many rounds the text has, SLOW_TEXT what each of them says. With
+SLOW_ERROR the model breaks at the end.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def stream(pair, prompt, request, *, halt):
             yield Finished(halt.reason, {})
             return
         yield event
+        if os.environ.get("SLOW_ERROR") and index == words:
+            raise RuntimeError("the model broke")
         if 0 < index < words:
             time.sleep(float(os.environ.get("SLOW_ROUND", "0.05")))
 

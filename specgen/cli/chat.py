@@ -12,8 +12,8 @@ from specgen.cli.loading import load_models
 from specgen.cli.logs import library_messages
 from specgen.cli.options import common_options, pass_environment
 from specgen.cli.output import choose_form
-from specgen.cli.settings import Settings, generation_options
 from specgen.cli.readers import Reader, reader_for
+from specgen.cli.settings import Settings, generation_options
 from specgen.errors import SpecgenError
 
 

@@ -90,7 +90,8 @@ class PanelRenderer:
                 self._end()
                 conclude(self._streams, self._run, stats, event.reason, self._notices)
                 return
-        if self._streams.clock() - self._painted >= 1 / PER_SECOND:
+        # The first round is always shown: the next may take long.
+        if self._streams.clock() - self._painted >= 1 / PER_SECOND or (isinstance(event, Spoken) and stats.rounds == 1):
             self.paint()
 
     def paint(self) -> None:
