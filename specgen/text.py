@@ -11,7 +11,7 @@ from specgen.decoding.events import Event, Finished, Notice, Prompted, Round
 from specgen.decoding.halt import Halt
 from specgen.prompt import Tokenizer, encode_prompt
 
-__all__ = ["Detokenizer", "Narration", "Piece", "Spoken", "encode_prompt", "narrate"]
+__all__ = ["Detokenizer", "Narration", "Piece", "Speech", "Spoken", "encode_prompt", "narrate"]
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
@@ -124,25 +124,37 @@ class Detokenizer:
         return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
-class _Speech:
-    """The text so far: hears tokens, holds back what may become a stop string, and says when one is complete."""
+class Speech:
+    """The text so far: hears tokens, holds back what may become a stop string, and says when one is complete.
 
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str], skip: frozenset[int]) -> None:
+    Args:
+        tokenizer: the target's.
+        stops: the text ends before the first of them.
+        skip: tokens without text, such as end-of-sequence.
+        preview: whether to say what refused drafts would have read.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, stops: Sequence[str], skip: frozenset[int], *, preview: bool = True
+    ) -> None:
         self._detokenizer = Detokenizer(tokenizer)
         self._stops = tuple(stop for stop in stops if stop)
         self._skip = skip
         self._held = ""
+        self._preview = preview
         self.stopped = False
 
     @property
     def holding(self) -> bool:
+        """Whether text is held back."""
         return bool(self._held) or self._detokenizer.holding
 
     def hear(self, round_: Round) -> Spoken:
+        """Return a round with the text that is certain to stay."""
         pieces: list[Piece] = []
         dropped: tuple[str, ...] = ()
         for index, token in enumerate(round_.tokens):
-            if index == round_.accepted < len(round_.proposed):
+            if self._preview and index == round_.accepted < len(round_.proposed):
                 dropped = self._detokenizer.preview(round_.proposed[index:])
             text = "" if token in self._skip else self._detokenizer.step(token)
             pieces.append(Piece(self._release(text), token, accepted=index < round_.accepted))
@@ -194,7 +206,7 @@ def narrate(
     Yields:
         The events, rounds as ``Spoken``. The text of all pieces together is the text of the run.
     """
-    speech = _Speech(tokenizer, stops, skip)
+    speech = Speech(tokenizer, stops, skip)
     waiting: Spoken | None = None
     source = iter(events)
     while True:
