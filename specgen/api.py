@@ -132,8 +132,8 @@ class Session:
             PromptError: the prompt is empty or does not fit.
             UsageError: the lookahead is too long for a strict run.
         """
+        from specgen.decoding.drafting import lookahead_for
         from specgen.decoding.engine import Task
-        from specgen.decoding.lookahead import fixed
         from specgen.decoding.rounds import converse
 
         request, halt, pair = request or Request(), halt or Halt(), self.pair
@@ -151,8 +151,8 @@ class Session:
             self._engine = None  # the test used its cache
             yield Notice("this machine's kernels do not treat all rows alike; --strict cannot promise equal bits here")
         engine = self._ready(task, request)
-        k = _lookahead(pair, request) if engine.proposer is not None else 0
-        events = converse(engine, task, lookahead=fixed(k, baseline=request.baseline), halt=halt)
+        lookahead = lookahead_for(pair, _lookahead(pair, request), baseline=request.baseline)
+        events = converse(engine, task, lookahead=lookahead, halt=halt)
         yield from narrate(events, pair.tokenizer, stops=request.stops, halt=halt, skip=pair.stop_ids)
 
     def _ready(self, task: Task, request: Request) -> Engine:
@@ -165,7 +165,7 @@ class Session:
         pair, k = self.pair, _lookahead(self.pair, request)
         columns = COLUMNS if request.strict else None
         slots = slots_for(task, pair.context, most=k, columns=columns)
-        drafting = pair.draft is not None and k > 0
+        drafting = k > 0
         kind = (request.acceptance or pair.profile.acceptance, columns, drafting)
         if self._engine is None or kind != self._kind:
             self._engine = Engine(

@@ -101,7 +101,7 @@ def test_a_draft_with_the_same_opinion_in_other_ids_is_always_accepted(rule, tem
     )
     assert accepted == proposed > 0
     assert len(got) == 50
-    # Nothing that was accepted is fed twice: the prompt, each draft token but the last of a round, and the bonus tokens.
+    # Nothing accepted is fed twice: the prompt, each draft token but the last of a round, and the bonus tokens.
     assert draft.fed <= 2 + proposed + 10
 
 
