@@ -188,5 +188,5 @@ class PanelRenderer:
         now = self._streams.clock()
         if now - self._weighed >= _MEMORY_SECONDS:
             self._bytes, self._weighed = self._memory(), now
-        why = one_line(self._notices[-1]) if self._notices and not self._tally.lookahead else None
+        why = one_line(self._notices[-1]) if self._notices and self._tally.plain_in_a_row else None
         return Moment(self._stats, self._tally, now - self._start, self._bytes, why)

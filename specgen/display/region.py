@@ -62,7 +62,9 @@ class Region:
         its history when the whole screen is erased from its first row on.
         """
         columns = max(self._columns(), 1)
-        height = sum(max(-(-cells // columns), 1) for _, cells in self._drawn)
-        if height > 1:
-            return f"\x1b[{height - 1}A\r\x1b[K\n\x1b[J\x1b[A"
-        return "\r\x1b[K" if self._drawn else ""
+        heights = [max(-(-cells // columns), 1) for _, cells in self._drawn]
+        if not heights:
+            return ""
+        above = sum(heights[:-1])  # the cursor is at the beginning of the last
+        up = f"\x1b[{above}A" if above else ""
+        return f"{up}\r\x1b[K" + ("\n\x1b[J\x1b[A" if sum(heights) > 1 else "")

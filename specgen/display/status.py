@@ -11,6 +11,7 @@ from specgen.display.tally import Tally
 
 _GAP = "   "
 _GIB = 2**30
+_OFF_AFTER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,22 @@ class Moment:
 def numbers(moment: Moment, room: int, signs: Signs) -> Spans:
     """Return the row with the speedup, as many numbers as fit, the most telling first."""
     stats, dash = moment.stats, signs.dash
-    parts: list[list[tuple[str, Style]]] = [
-        [(f"{number(stats.speedup, dash)}x", Style.STRONG), (" target alone", Style.PLAIN)],
+    speedup = (f"{number(stats.speedup, dash)}x", Style.STRONG)
+    parts = [
+        [speedup, (" target alone", Style.PLAIN)],
         [(f"{number(stats.tokens_per_second, dash)} tok/s", Style.PLAIN)],
         [(f"{number(stats.mean_accepted_length, dash)} tokens/round", Style.PLAIN)],
         [(acceptance(moment, dash), Style.PLAIN)],
     ]
-    if sum(width(text) for part in parts for text, _ in part) + 3 * len(_GAP) + 1 > room:
+    if not _fits(parts, room):
         parts[2] = [(f"{number(stats.mean_accepted_length, dash)}/round", Style.PLAIN)]
-    return _fitting(parts, room, _GAP)
+    if not _fits(parts, room):
+        parts[0] = [speedup]
+    return _fitting(parts, room, _GAP if _fits(parts, room) else _GAP[1:])
+
+
+def _fits(parts: list[list[tuple[str, Style]]], room: int) -> bool:
+    return 1 + sum(width(text) for part in parts for text, _ in part) + len(_GAP) * (len(parts) - 1) <= room
 
 
 def compact(moment: Moment, run: Run, room: int, signs: Signs) -> Spans:
@@ -84,13 +92,15 @@ def foot(moment: Moment, run: Run, room: int, signs: Signs) -> Spans:
 
 def drafting(moment: Moment, run: Run) -> str:
     """Say how many tokens are proposed, or why none are."""
-    if moment.tally.lookahead:
-        return f"k={moment.tally.lookahead}"
+    tally = moment.tally
+    # A plain round now and then measures the target alone.
+    if tally.lookahead and tally.plain_in_a_row < _OFF_AFTER:
+        return f"k={tally.lookahead}"
     if moment.why or not run.drafts:
         return f"drafting off: {moment.why or 'no draft'}"
     if not moment.stats.rounds:
         return ""
-    return "measuring the target alone" if not moment.tally.rounds else "k=0"
+    return "drafting off" if tally.rounds else "measuring the target alone"
 
 
 def number(value: float | None, dash: str) -> str:

@@ -22,7 +22,8 @@ class Tally:
         proposed: tokens proposed in them.
         seconds: their time.
         plain_seconds: the time of the other rounds.
-        lookahead: tokens proposed in the last round.
+        lookahead: tokens proposed in the last round that had a proposal.
+        plain_in_a_row: rounds without one since then.
     """
 
     tested: Counter[int] = field(default_factory=Counter)
@@ -33,13 +34,15 @@ class Tally:
     seconds: float = 0.0
     plain_seconds: float = 0.0
     lookahead: int = 0
+    plain_in_a_row: int = 0
 
     def add(self, played: Round) -> None:
         """Count a round."""
-        self.lookahead = len(played.proposed)
         if played.plain:
+            self.plain_in_a_row += 1
             self.plain_seconds += played.seconds
             return
+        self.lookahead, self.plain_in_a_row = len(played.proposed), 0
         self.rounds += 1
         self.proposed += len(played.proposed)
         self.seconds += played.seconds

@@ -344,8 +344,11 @@ def test_rows_that_a_narrower_terminal_has_wrapped_are_erased():
     region = Region(written.append, lambda: columns[0])
     region.paint("", [("x" * 79, 79), ("y" * 10, 10), ("", 0)])
     columns[0] = 40
-    region.paint("", [("z", 1)])
-    assert "\x1b[3A\r" in written[1]  # 2 + 1 + 1 rows
+    region.paint("", [("z" * 39, 39)])
+    assert "\x1b[3A\r" in written[1]  # 2 + 1 rows above the one with the cursor
+    columns[0] = 20
+    region.close()
+    assert written[2].startswith("\r\x1b[K\n\x1b[J\x1b[A")  # below its first row is its second
 
 
 def test_suspended_and_resumed():
