@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from specgen.cli.batch import BATCH_OPTIONS, BatchSettings, run_batch
 from specgen.cli.environment import Environment
 from specgen.cli.inputs import read_prompt
 from specgen.cli.loading import load_models
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         is_flag=True,
         help="Give every pass of the target one shape, so that rounding is the same with and without a draft.",
     ),
+    *BATCH_OPTIONS,
 )
 @common_options
 @pass_environment
@@ -45,7 +47,8 @@ def command(environment: Environment, /, prompt: tuple[str, ...], **options: Any
     """Generate text with a target model, made faster by a draft.
 
     Text goes to standard output as it is accepted, everything else to standard error. With a PROMPT, standard input is
-    not read; - stands for all of it.
+    not read; - stands for all of it. Without one, every line of standard input or of --file is a prompt, and every
+    text a JSON line.
 
     \b
     Examples:
@@ -53,10 +56,15 @@ def command(environment: Environment, /, prompt: tuple[str, ...], **options: Any
       specgen generate -p qwen-coder-7b-0.5b -n 400 "Write a binary search."
       specgen generate -t 0.8 --seed 7 "Write a limerick about caches."
       specgen generate "Summarise this:" - < notes.txt > summary.txt
+      specgen generate < prompts.txt > texts.jsonl
+      specgen generate -f prompts.jsonl -o texts.jsonl --resume
       specgen generate --json "Name three rivers." | jq .tokens_per_second
       specgen generate --stats --trace run.jsonl "Count to twenty."
     """  # noqa: D301 - click wants the character
+    batch = BatchSettings.take(options)
     settings = Settings(**options)
+    if batch.wanted(prompt, environment):
+        return run_batch(environment, settings, batch)
     return generate(environment, read_prompt(prompt, environment), settings)
 
 

@@ -1,4 +1,4 @@
-"""Where a prompt comes from: the arguments, or standard input when they say so or when there are none."""
+"""Where a prompt comes from: the arguments, or standard input when they say so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_prompt(arguments: Sequence[str], environment: Environment) -> str:
 
     Args:
         arguments: joined with a blank line; ``-`` stands for the whole of standard input.
-        environment: its standard input is read for ``-``, and when there are no arguments and nobody types.
+        environment: its standard input is read for ``-``.
 
     Raises:
         UsageError: if there is no prompt.
@@ -29,10 +29,8 @@ def read_prompt(arguments: Sequence[str], environment: Environment) -> str:
         if list(arguments).count("-") > 1:
             raise UsageError("- stands for standard input and can be given only once", _EXAMPLES)
         prompt = "\n\n".join(_standard_input(environment) if part == "-" else part for part in arguments)
-    elif environment.stdin_is_terminal:
+    else:  # what is piped in without an argument is a batch
         raise UsageError("there is no prompt", _EXAMPLES)
-    else:
-        prompt = _only_line(_standard_input(environment))
     return _checked(prompt)
 
 
@@ -45,18 +43,6 @@ def _standard_input(environment: Environment) -> str:
             f"standard input is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}",
             "iconv -f latin1 -t utf-8 converts a Western European file",
         ) from error
-
-
-def _only_line(text: str) -> str:
-    lines = [line for line in text.removeprefix("\ufeff").splitlines() if line.strip()]
-    if len(lines) > 1:
-        raise UsageError(
-            f"standard input has {len(lines)} lines, and several prompts in one run are not possible yet",
-            "specgen generate - takes all of standard input as one prompt",
-        )
-    if not lines:
-        raise PromptError("the prompt is empty: standard input holds no text", _EXAMPLES)
-    return lines[0]
 
 
 def _checked(prompt: str) -> str:

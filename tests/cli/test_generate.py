@@ -147,7 +147,6 @@ def test_an_engine_that_fails_keeps_the_text_so_far(engine, profile):
         (["-"], b"All of\r\n\nit\n", "All of\r\n\nit\n"),
         (["Summarise:", "-"], "Böse\n".encode(), "Summarise:\n\nBöse\n"),
         (["-", "and", "-q"], b"it", "it\n\nand"),
-        ([], b"\xef\xbb\xbf\n  one line \r\n\n", "  one line "),
     ],
 )
 def test_where_the_prompt_comes_from(engine, profile, arguments, stdin, prompt):
@@ -170,8 +169,6 @@ def test_a_dash_on_a_terminal_reads_what_is_typed(engine, profile):
     ("arguments", "stdin", "message"),
     [
         (["-"], b"ab\xff", "standard input is not UTF-8: byte 0xff at offset 2"),
-        ([], "caf\xe9".encode("latin-1"), "standard input is not UTF-8: byte 0xe9 at offset 3"),
-        ([], b"one\ntwo\n", "standard input has 2 lines, and several prompts in one run are not possible yet"),
         ([], b"\n \n", "the prompt is empty: standard input holds no text"),
         (["-"], b"\n", "the prompt is empty"),
         (["  "], b"", "the prompt is empty"),

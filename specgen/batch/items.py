@@ -1,0 +1,261 @@
+"""What a line asks for: a prompt of its own, a JSON object, or a request in OpenAI's batch format."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from specgen.batch.lines import Line
+
+InputFormat = Literal["lines", "jsonl", "openai"]
+FORMATS: Final[tuple[InputFormat, ...]] = ("lines", "jsonl", "openai")
+
+_SEEDS: Final = 2**63
+
+
+class BadLine(Exception):
+    """A line that asks for nothing that can be done.
+
+    Args:
+        message: what is wrong with it.
+        id_: the id that it gave, if that much could be read.
+    """
+
+    def __init__(self, message: str, id_: str | int | None = None) -> None:
+        super().__init__(message)
+        self.message, self.id = message, id_
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One prompt and what it asks for; None where the run decides.
+
+    Attributes:
+        line: its number in the input.
+        id: its own, or the line's number.
+        prompt: a text, or chat messages.
+        settings: ``max_tokens``, ``seed``, ``system``, ``stop`` and the names of ``Sampling``, where given.
+        extra: other keys of its object, which go into its record.
+        kind: the format it came in; OpenAI's has two.
+        raw: whether the prompt is given to the model as it is.
+    """
+
+    line: int
+    id: str | int
+    prompt: str | tuple[Mapping[str, str], ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    kind: Literal["line", "object", "chat.completion", "text_completion"] = "line"
+    raw: bool = False
+
+
+def detect(first: Line) -> InputFormat:
+    """Tell the format from the first line that is not blank."""
+    text = (first.data or b"").lstrip()
+    if not text.startswith(b"{"):
+        return "lines"
+    try:
+        found = _load(text)
+    except BadLine:
+        # A damaged object is a bad line among others, prose that begins like an object is very rare.
+        return "jsonl" if text[1:].lstrip().startswith(b'"') else "lines"
+    return "openai" if isinstance(found.get("body"), dict) else "jsonl"
+
+
+def parse(line: Line, format_: InputFormat) -> Item:
+    """Read a line.
+
+    Raises:
+        BadLine: it cannot be read, or asks for what is not possible.
+    """
+    if line.data is None:
+        raise BadLine("the line is longer than 64 MiB")
+    if format_ == "lines":
+        return Item(line.number, str(line.number), _decode(line.data))
+    found = _load(line.data)
+    if format_ == "openai":
+        return _envelope(line, found)
+    id_ = _id(found, line)
+    try:
+        return _object(line, found, id_)
+    except BadLine as error:
+        raise BadLine(error.message, id_) from None
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadLine(f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}") from None
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    text = _decode(data)
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; brackets in thousands of brackets
+        raise BadLine(f"not JSON that can be read: {type(error).__name__}") from None
+    if not isinstance(found, dict):
+        raise BadLine(f"not a JSON object but {_kind(found)}")
+    return found
+
+
+def _kind(value: object) -> str:
+    names = {type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "a string"}
+    return names.get(type(value), "a list" if isinstance(value, list) else "an object")
+
+
+def _id(found: dict[str, Any], line: Line) -> str | int:
+    given = [found[name] for name in ("id", "custom_id") if found.get(name) is not None]
+    if not given:
+        return str(line.number)
+    id_ = given[0]
+    if isinstance(id_, bool) or not isinstance(id_, str | int):
+        raise BadLine(f"id must be a string or a whole number, not {_kind(id_)}")
+    return id_
+
+
+def _object(line: Line, found: dict[str, Any], id_: str | int) -> Item:
+    prompt = _prompt(found)
+    settings = _settings(found)
+    if "system" in settings and not isinstance(prompt, str) and any(m["role"] == "system" for m in prompt):
+        raise BadLine("both system and a system message", id_)
+    known = {"id", "custom_id", "prompt", "messages", *_CHECKS}
+    return Item(
+        line.number,
+        id_,
+        prompt,
+        settings,
+        {key: value for key, value in found.items() if key not in known},
+        "object",
+    )
+
+
+_ENDPOINTS: Final[dict[str, Literal["chat.completion", "text_completion"]]] = {
+    "/v1/chat/completions": "chat.completion",
+    "/v1/completions": "text_completion",
+}
+# What would change the answer if it were ignored, and the values that ask for nothing.
+_UNSUPPORTED: Final[dict[str, tuple[object, ...]]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "stream": (False,),
+    "logprobs": (False, 0),
+    "top_logprobs": (0,),
+    "tools": ([],),
+    "functions": ([],),
+    "response_format": ({"type": "text"},),
+    "logit_bias": ({},),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "echo": (False,),
+    "suffix": ("",),
+}
+
+
+def _envelope(line: Line, found: dict[str, Any]) -> Item:
+    id_ = _id(found, line)
+    body, url = found.get("body"), found.get("url", "/v1/chat/completions")
+    if not isinstance(body, dict):
+        raise BadLine("body must be an object", id_)
+    if not isinstance(url, str) or url not in _ENDPOINTS:
+        raise BadLine(f"url must be one of {', '.join(_ENDPOINTS)}", id_)
+    if found.get("method", "POST") != "POST":
+        raise BadLine("method must be POST", id_)
+    for key, harmless in _UNSUPPORTED.items():
+        if body.get(key) is not None and body[key] not in harmless:
+            raise BadLine(f"{key} is not supported", id_)
+    kind = _ENDPOINTS[url]
+    body = dict(body)
+    if "max_completion_tokens" in body:
+        body["max_tokens"] = body["max_completion_tokens"]
+    body.pop("system", None)
+    wanted, other = ("messages", "prompt") if kind == "chat.completion" else ("prompt", "messages")
+    if other in body:
+        raise BadLine(f"{url} takes {wanted}, not {other}", id_)
+    if isinstance(body.get("prompt"), list) and len(body["prompt"]) == 1:
+        body["prompt"] = body["prompt"][0]
+    try:
+        prompt, settings = _prompt(body), _settings(body)
+    except BadLine as error:
+        raise BadLine(error.message, id_) from None
+    return Item(line.number, id_, prompt, settings, {}, kind, raw=kind == "text_completion")
+
+
+def _prompt(found: dict[str, Any]) -> str | tuple[Mapping[str, str], ...]:
+    prompt, messages = found.get("prompt"), found.get("messages")
+    if (prompt is None) == (messages is None):
+        raise BadLine("neither prompt nor messages" if prompt is None else "both prompt and messages")
+    if prompt is not None:
+        if not isinstance(prompt, str):
+            raise BadLine(f"prompt must be a string, not {_kind(prompt)}")
+        return prompt
+    if not isinstance(messages, list) or not messages:
+        raise BadLine("messages must be a list of at least one message")
+    return tuple(_message(message) for message in messages)
+
+
+def _message(message: object) -> Mapping[str, str]:
+    if not isinstance(message, dict):
+        raise BadLine(f"a message must be an object, not {_kind(message)}")
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or not role:
+        raise BadLine("a message needs a role")
+    if isinstance(content, list):
+        parts = [
+            part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None for part in content
+        ]
+        if not all(isinstance(part, str) for part in parts):
+            raise BadLine("a message's content can be text only")
+        content = "".join(str(part) for part in parts)
+    if not isinstance(content, str):
+        raise BadLine(f"a message's content must be text, not {_kind(content)}")
+    return {"role": role, "content": content}
+
+
+def _whole(least: int, below: int = 2**31) -> Callable[[object], bool]:
+    return lambda value: type(value) is int and least <= value < below
+
+
+def _number(test: Callable[[float], bool]) -> Callable[[object], bool]:
+    def check(value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e9:
+            return False
+        return math.isfinite(value) and test(value)
+
+    return check
+
+
+def _is_stop(value: object) -> bool:
+    stops = [value] if isinstance(value, str) else value
+    return isinstance(stops, list) and all(isinstance(stop, str) and stop for stop in stops)
+
+
+_CHECKS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+    "system": (lambda value: isinstance(value, str), "a string"),
+    "max_tokens": (_whole(1), "a whole number from 1 on"),
+    "temperature": (_number(lambda x: x >= 0), "a number from 0 on"),
+    "top_k": (_whole(0), "a whole number from 0 on"),
+    "top_p": (_number(lambda x: 0 < x <= 1), "above 0 and at most 1"),
+    "min_p": (_number(lambda x: 0 <= x <= 1), "between 0 and 1"),
+    "repetition_penalty": (_number(lambda x: x > 0), "a number above 0"),
+    "seed": (_whole(0, _SEEDS), "a whole number from 0 to 2^63 - 1"),
+    "stop": (_is_stop, "a string or a list of strings, none of them empty"),
+}
+
+
+def _settings(found: dict[str, Any]) -> dict[str, Any]:
+    settings = {}
+    for key, (check, wanted) in _CHECKS.items():
+        value = found.get(key)
+        if value is None:
+            continue
+        if not check(value):
+            raise BadLine(f"{key} must be {wanted}")
+        settings[key] = value
+    return settings

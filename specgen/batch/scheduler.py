@@ -1,0 +1,379 @@
+"""Continuous batching: rows that come and go in one engine, each with its own text, limits and clock."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from specgen.batch.feed import Failure, Feed, Job, Preparer
+from specgen.batch.pace import Pace
+from specgen.decoding.engine import Engine
+from specgen.decoding.events import FinishReason, Prompted, Round
+from specgen.decoding.halt import Halt
+from specgen.decoding.stats import Stats
+from specgen.errors import UsageError
+from specgen.text import Speech
+
+if TYPE_CHECKING:
+    from specgen.api import Request
+    from specgen.models.load import Pair
+
+SLICE = 256
+"""Tokens of a prompt that are computed for each free seat between two rounds: the longest that the others wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An item that has its text.
+
+    Attributes:
+        job: the item.
+        text: what the target wrote.
+        reason: why it ended.
+        stats: counts and times.
+        baseline_seconds: what its tokens would have taken the target alone, beside as many rows; None if not measured.
+    """
+
+    job: Job
+    text: str
+    reason: FinishReason
+    stats: Stats
+    baseline_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A round of all rows.
+
+    Attributes:
+        rows: how many played.
+        tokens: committed in all of them.
+        seconds: of the round, prompts that were filled before it included.
+        baseline_seconds: what the same would have taken the target alone; None if not measured.
+        drafted: whether anything was proposed.
+    """
+
+    rows: int
+    tokens: int
+    seconds: float
+    baseline_seconds: float | None
+    drafted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """Memory ran out, and the batch goes on with fewer rows."""
+
+    rows: int
+
+
+Happening = Outcome | Failure | Beat | Shrunk
+
+
+@dataclass(slots=True)
+class _Row:
+    """A job in a row of the engine."""
+
+    job: Job
+    speech: Speech
+    since: float
+    cached: int = 0
+    prefill: float = 0.0
+    stats: Stats = field(default_factory=Stats)
+    text: list[str] = field(default_factory=list)
+    baseline: float | None = 0.0
+
+    def hear(self, played: Round, plain_seconds: float | None) -> None:
+        spoken = self.speech.hear(played)
+        self.stats.add(spoken.round)
+        self.text.append(spoken.text)
+        if self.baseline is not None:
+            tokens = len(spoken.round.tokens)
+            self.baseline = None if plain_seconds is None else self.baseline + tokens * plain_seconds
+
+    def outcome(self, reason: FinishReason) -> Outcome:
+        if self.speech.stopped:
+            reason = "stop"
+        else:
+            self.text.append(self.speech.finish())
+        return Outcome(self.job, "".join(self.text), reason, self.stats, self.baseline)
+
+
+class Scheduler:
+    """Runs jobs side by side.
+
+    Args:
+        feed: where jobs come from.
+        engine: makes an engine for so many rows and slots.
+        rows: side by side at most.
+        tokenizer: the target's.
+        skip: tokens without text.
+        pace: chooses the lookahead.
+        context: tokens of the target's context.
+        halt: ends the run after the round in progress.
+        timeout: seconds for an item, from its admission on.
+        clock: seconds, monotonic.
+        pool: items to choose from at most; the longest of them go first, beside others of their length.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        engine: Callable[[int, int], Engine],
+        *,
+        rows: int,
+        tokenizer: Any,
+        skip: frozenset[int],
+        pace: Pace,
+        context: int,
+        halt: Halt,
+        timeout: float | None = None,
+        clock: Callable[[], float] = perf_counter,
+        pool: int | None = None,
+    ) -> None:
+        self.rows = self._most = rows
+        self._feed, self._make, self._pace, self._halt = feed, engine, pace, halt
+        self._tokenizer, self._skip, self._context = tokenizer, skip, context
+        self._timeout, self._clock = timeout, clock
+        self._pool_size = pool or max(8 * rows, 32)
+        self._pool: deque[Job] = deque()
+        self._seated: list[_Row] = []
+        self._entering: _Row | None = None
+        self._engine: Engine | None = None
+
+    @property
+    def running(self) -> list[Job]:
+        """Jobs that were begun and are not over."""
+        rows = [*self._seated, *([self._entering] if self._entering else [])]
+        return [row.job for row in rows]
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is in a row."""
+        return bool(self._seated) or self._entering is not None
+
+    def run(self) -> Iterator[Happening]:
+        """Yield what happens until everything is done or the halt says so.
+
+        Raises:
+            OSError: the input cannot be read any further; what was in the rows is lost.
+        """
+        while not self._halt.reason:
+            yield from self._refill()
+            if not self.busy and not self._pool:
+                if self._feed.over:
+                    return
+                continue
+            if self._halt.reason:
+                return
+            try:
+                yield from self._step()
+                continue
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            # Outside the except clause: its traceback keeps the tensors of the failed pass alive.
+            yield self._shrink()
+
+    def _refill(self) -> Iterator[Failure]:
+        """Take more jobs once those in hand are used up; never wait while rows could play."""
+        if self._pool:
+            return
+        found: list[Job] = []
+        while len(found) < self._pool_size and not self._halt.reason:
+            free = len(self._seated) < self.rows
+            got = self._feed.next(0.002 if found or (self.busy and free) else 0 if self.busy else 0.1)
+            if isinstance(got, Failure):
+                yield got
+            elif got is not None:
+                found.append(got)
+            else:
+                break
+        self._pool.extend(sorted(found, key=lambda job: -(len(job.task.prompt) + job.task.max_tokens)))
+
+    def _step(self) -> Iterator[Happening]:
+        """Fill free seats within the budget, then play a round."""
+        start = self._clock()
+        self._admit(max(self.rows - len(self._seated), 0) * SLICE)
+        yield from self._expire()
+        if self._seated:
+            yield self._play(start)
+            yield from self._dismiss()
+
+    def _admit(self, budget: int) -> None:
+        while budget > 0 and (self._entering or (self._pool and len(self._seated) < self.rows)):
+            entering, start = self._entering, self._clock()
+            if entering is None:
+                job = self._pool[0]
+                engine = self._ready(job)
+                self._pool.popleft()
+                speech = Speech(self._tokenizer, job.stops, self._skip, preview=False)
+                entering = self._entering = _Row(job, speech, start)
+                entering.cached = engine.begin(job.task)
+            assert self._engine is not None
+            budget -= max(self._engine.fill(budget), 1)
+            entering.prefill += self._clock() - start
+            if not self._engine.filling:
+                entering.stats.add(Prompted(len(entering.job.task.prompt), entering.cached, entering.prefill))
+                self._seated.append(entering)
+                self._entering = None
+
+    def _ready(self, job: Job) -> Engine:
+        """The engine, with slots enough for the job."""
+        needed = self._slots(job)
+        if self._engine is None:
+            most = max([needed, *(self._slots(other) for other in self._pool)])
+            rows = min(self.rows, len(self._pool)) if self._feed.over else self.rows
+            self._engine = self._make(rows, most)
+        elif needed > self._engine.rows.slots:
+            # Half as much again, so that ever longer prompts copy the caches a few times only.
+            self._engine.grow(min(max(needed, self._engine.rows.slots * 3 // 2), self._context + self._pace.most + 1))
+        return self._engine
+
+    def _slots(self, job: Job) -> int:
+        left, _ = job.task.limit(self._context)
+        return len(job.task.prompt) + left + self._pace.most + 1
+
+    def _play(self, start: float) -> Beat:
+        engine = self._engine
+        assert engine is not None
+        rows = len(self._seated)
+        wanted = self._pace.choose(rows)
+        k = min(wanted, engine.room())
+        played = engine.round(k)
+        tokens = sum(len(one.tokens) for one in played)
+        plain = all(one.plain for one in played)
+        self._pace.observe(rows, wanted, k, tokens, played[0].seconds, plain=plain)
+        plain_seconds = self._pace.plain_seconds(rows)
+        for row, one in zip(self._seated, played, strict=True):
+            row.hear(one, plain_seconds)
+        seconds = self._clock() - start
+        if plain_seconds is None:
+            return Beat(rows, tokens, seconds, None, not plain)
+        # What was spent on prompts, both would have spent.
+        baseline = tokens / rows * plain_seconds + max(seconds - played[0].seconds, 0)
+        return Beat(rows, tokens, seconds, baseline, not plain)
+
+    def _dismiss(self) -> Iterator[Outcome]:
+        assert self._engine is not None
+        for place in reversed(range(len(self._seated))):
+            row = self._seated[place]
+            reason = self._engine.reason(place) or ("stop" if row.speech.stopped else None)
+            if reason is not None:
+                self._release(place)
+                yield row.outcome(reason)
+
+    def _release(self, place: int) -> None:
+        assert self._engine is not None
+        moved = self._engine.release(place)
+        if moved is not None:
+            self._seated[place] = self._seated[moved]
+        self._seated.pop()
+
+    def _expire(self) -> Iterator[Failure]:
+        """End the rows whose time is up."""
+        if self._timeout is None:
+            return
+        for place in reversed(range(len(self._seated))):
+            row = self._seated[place]
+            if self._clock() - row.since > self._timeout:
+                self._release(place)
+                yield _failure(row.job, "timeout", f"not done after {self._timeout:g} s")
+
+    def _shrink(self) -> Happening:
+        """Go on with half the rows after memory ran out; a single row that does not fit has failed."""
+        lost = self.running
+        alone = self.rows == 1
+        self._seated, self._entering, self._engine = [], None, None
+        release_memory()
+        if alone:
+            job, *rest = lost or [self._pool.popleft()]
+            self._pool.extendleft(reversed(rest))
+            self.rows = max(self._most // 2, 1)  # what did not fit has gone
+            return _failure(job, "out_of_memory", "out of memory")
+        self._pool.extendleft(reversed(lost))
+        self.rows = max(self.rows // 2, 1)
+        return Shrunk(self.rows)
+
+
+def schedule(
+    pair: Pair,
+    request: Request,
+    feed: Feed,
+    *,
+    rows: int,
+    halt: Halt,
+    timeout: float | None = None,
+    clock: Callable[[], float] = perf_counter,
+) -> Scheduler:
+    """Return a scheduler for a pair, ready to run.
+
+    Args:
+        pair: the models; they serve this run alone.
+        request: what the run asks for; an item's own settings win.
+        feed: where items come from.
+        rows: side by side at most.
+        halt: ends the run after the round in progress.
+        timeout: seconds for an item.
+        clock: seconds, monotonic.
+
+    Raises:
+        UsageError: the lookahead is too long for a strict run.
+    """
+    from specgen.decoding.drafting import drafter
+    from specgen.models.strict import COLUMNS
+
+    k = pair.profile.lookahead if request.lookahead is None else request.lookahead
+    columns = COLUMNS if request.strict else None
+    if columns and k >= columns:
+        raise UsageError(
+            f"--strict has room for a lookahead of {columns - 1}, not {k}", f"use -k {columns - 1} or less"
+        )
+    rule = request.acceptance or pair.profile.acceptance
+
+    def engine(rows: int, slots: int) -> Engine:
+        return Engine(
+            pair.target,
+            drafter(pair) if k else None,
+            rows=rows,
+            slots=slots + (columns or 0),
+            rule=rule,
+            columns=columns,
+        )
+
+    feed.preparer = Preparer(pair, request)
+    return Scheduler(
+        feed,
+        engine,
+        rows=rows,
+        tokenizer=pair.tokenizer,
+        skip=pair.stop_ids,
+        pace=Pace(k, baseline=request.baseline),
+        context=pair.context,
+        halt=halt,
+        timeout=timeout,
+        clock=clock,
+    )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch could not get the memory it asked for."""
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)
+
+
+def release_memory() -> None:
+    """Give back what nothing refers to any more."""
+    gc.collect()
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()
+
+
+def _failure(job: Job, code: str, message: str) -> Failure:
+    item = job.item
+    return Failure(item.line, job.index, item.id, code, f"line {item.line}: {message}", job.fingerprint, item.kind)

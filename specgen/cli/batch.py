@@ -1,0 +1,388 @@
+"""``specgen generate`` with many prompts: from a file or a pipe to records, with progress and a way to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from specgen import __version__
+from specgen.cli.environment import Environment
+from specgen.cli.loading import load_models
+from specgen.cli.logs import library_messages
+from specgen.cli.options import Count, Number, option
+from specgen.cli.settings import Settings
+from specgen.cli.signals import halting
+from specgen.decoding.halt import Halt
+from specgen.display.batch_progress import Bar, BatchProgress, Lines, Sum, batch_summary
+from specgen.display.escape import printable
+from specgen.display.json_lines import dump
+from specgen.errors import ExitCode, PromptError, UsageError
+from specgen.profile import Profile
+
+if TYPE_CHECKING:
+    from specgen.api import Request
+    from specgen.batch.feed import Failure, Feed
+    from specgen.batch.journal import Journal
+    from specgen.batch.scheduler import Happening, Outcome
+
+_MANY = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """The values of the options that only a batch has."""
+
+    file: str | None
+    input_format: str
+    output: str | None
+    resume: bool
+    output_format: str
+    ordered: bool
+    batch_size: int | None
+    item_timeout: float | None
+    max_items: int | None
+    item_stats: bool
+    fail_fast: bool
+
+    @classmethod
+    def take(cls, options: dict[str, Any]) -> BatchSettings:
+        """Take the batch's options out of all that were given."""
+        return cls(**{field.name: options.pop(field.name) for field in dataclasses.fields(cls)})
+
+    def wanted(self, prompt: Sequence[str], environment: Environment) -> bool:
+        """Whether this run is a batch.
+
+        Raises:
+            UsageError: it is one and something else as well.
+        """
+        if prompt:
+            given = "-f" if self.file else "-o" if self.output else "--resume" if self.resume else None
+            if given:
+                raise UsageError(f"{given} is for a batch, and a PROMPT is one text", "leave one of them out")
+            return False
+        return self.file is not None or not environment.stdin_is_terminal
+
+    def check(self, settings: Settings) -> None:
+        """Refuse what does not go together.
+
+        Raises:
+            UsageError: with the way out.
+        """
+        if self.resume and not self.output:
+            raise UsageError("--resume needs the file to go on with", "-o FILE --resume")
+        if self.resume and self.output_format == "text":
+            raise UsageError("plain text says not which prompts are done", "--resume works with the other formats")
+        if settings.trace:
+            raise UsageError("--trace follows one prompt", "leave it out, or give one PROMPT")
+
+
+class _Rows(Count):
+    """A number of rows, or ``auto``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value in (None, "auto") else super().convert(value, param, ctx)
+
+
+BATCH_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    option("-f", "--file", metavar="FILE", help="Prompts, one a line or a JSON object a line; - is standard input."),
+    option(
+        "--input-format",
+        type=click.Choice(["auto", "lines", "jsonl", "openai"]),
+        default="auto",
+        show_default=True,
+        help="What a line of a batch is; auto tells it from the first one.",
+    ),
+    option("-o", "--output", metavar="FILE", help="Write a batch's records there, with a manifest beside it."),
+    option("--resume", is_flag=True, help="Go on with the records in -o FILE: run what is missing or failed."),
+    option(
+        "--output-format",
+        type=click.Choice(["specgen", "openai", "text"]),
+        default="specgen",
+        show_default=True,
+        help="What is written of each item of a batch.",
+    ),
+    option("--ordered", is_flag=True, help="Write the items in the order of the input, not as they are done."),
+    option(
+        "--batch-size",
+        type=_Rows(min=1, max=1024),
+        metavar="auto|N",
+        help="Items side by side.  [default: auto, what fits]",
+    ),
+    option("--item-timeout", type=Number(min=0, min_open=True), metavar="S", help="Seconds for an item at most."),
+    option("--max-items", type=Count(min=1), metavar="N", help="Run N items at most."),
+    option(
+        "--item-stats/--no-item-stats",
+        default=True,
+        help="Leave out what differs from run to run, such as seconds.",
+    ),
+    option("--fail-fast", is_flag=True, help="End a batch at the first item that fails."),
+)
+
+
+def run_batch(environment: Environment, settings: Settings, batch: BatchSettings) -> int:
+    """Run every prompt of the input and return the exit code."""
+    batch.check(settings)
+    with library_messages(environment), ExitStack() as closing:
+        profile = settings.load_profile(environment)
+        source = closing.enter_context(_source(environment, batch.file))
+        journal = _open_journal(batch, source, closing)
+        feed = _feed(environment, batch, source, journal)
+        closing.callback(feed.close)
+        request = settings.request(profile, _seed(environment, settings, batch))
+        return _Run(environment, settings, batch, profile, request, feed, journal).play()
+
+
+class _Run:
+    """One batch, from the loaded pair to the summary."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        settings: Settings,
+        batch: BatchSettings,
+        profile: Profile,
+        request: Request,
+        feed: Feed,
+        journal: Journal | None,
+    ) -> None:
+        self.environment, self.settings, self.batch = environment, settings, batch
+        self.profile, self.request, self.feed, self.journal = profile, request, feed, journal
+        self.sum = Sum()
+        self._held: dict[int, str] = {}
+        self._next = 0
+        self._stopped = False
+        self._warned = False
+
+    def play(self) -> int:
+        """Load, run, and say how it went."""
+        from specgen.batch.scheduler import schedule
+
+        environment = self.environment
+        rows = self.batch.batch_size or self._rows()
+        pair = load_models(environment, self.profile, self.settings)
+        halt = Halt()
+        scheduler = schedule(
+            pair,
+            self.request,
+            self.feed,
+            rows=rows,
+            halt=halt,
+            timeout=self.batch.item_timeout,
+            clock=environment.clock,
+        )
+        environment.detail(f"up to {rows} rows side by side")
+        self._write_manifest(rows, finished=False)
+        start = environment.clock()
+        with halting(halt) as interruption, self._progress() as progress:
+            for happening in scheduler.run():
+                self._take(happening, progress)
+                if self._stopped:
+                    break
+        code = interruption.exit_code
+        if self.journal is not None:
+            self.journal.tidy(failures=True, ordered=self._in_order)
+            self._write_manifest(rows, finished=not code and not self._stopped)
+        self._conclude(environment.clock() - start, code)
+        return code or (ExitCode.FAILED if self.sum.failed else ExitCode.DONE)
+
+    @property
+    def _in_order(self) -> bool:
+        return self.batch.ordered or self.batch.output_format == "text"
+
+    def _rows(self) -> int:
+        from specgen.batch.rows import rows_that_fit
+
+        k = self.profile.lookahead if self.request.lookahead is None else self.request.lookahead
+        return rows_that_fit(self.profile, max_tokens=self.request.max_tokens, lookahead=k)
+
+    @contextmanager
+    def _progress(self) -> Iterator[BatchProgress]:
+        environment = self.environment
+        progress: BatchProgress = (
+            Bar(environment.stderr, colored=environment.colored(terminal=True), clock=environment.clock)
+            if environment.animated and environment.in_foreground()
+            else Lines(environment.note, environment.clock)
+        )
+        environment.set_aside(progress.aside)
+        try:
+            yield progress
+        finally:
+            environment.set_aside(contextlib.nullcontext)
+            progress.close()
+
+    def _take(self, happening: Happening, progress: BatchProgress) -> None:
+        from specgen.batch.feed import Failure
+        from specgen.batch.scheduler import Beat, Outcome, Shrunk
+
+        so_far = self.sum
+        match happening:
+            case Beat():
+                so_far.tokens += happening.tokens
+                so_far.seconds += happening.seconds
+                so_far.drafts = so_far.drafts or happening.drafted
+                if happening.baseline_seconds is not None:
+                    so_far.measured_seconds += happening.seconds
+                    so_far.baseline_seconds += happening.baseline_seconds
+            case Outcome():
+                so_far.done += 1
+                so_far.done_tokens += happening.stats.tokens
+                self._write(happening, happening.job.index, progress)
+            case Failure():
+                so_far.failed += 1
+                self._write(happening, happening.index, progress)
+                if self.batch.output_format == "text":
+                    self.environment.notice(happening.message)
+                self._stopped = self.batch.fail_fast
+            case Shrunk():
+                self.environment.notice(
+                    f"out of memory; going on with {happening.rows} row{'s' if happening.rows > 1 else ''} side by side"
+                )
+        so_far.skipped = self.feed.skipped
+        so_far.total = self.feed.reader.estimate()
+        progress.show(so_far)
+        self._warn()
+
+    def _warn(self) -> None:
+        if not self._warned and self.feed.format == "lines" and self.feed.read > _MANY and self.batch.file is None:
+            self._warned = True
+            self.environment.notice("every line of standard input is a prompt; - takes all of it as one prompt")
+
+    def _write(self, result: Outcome | Failure, index: int, progress: BatchProgress) -> None:
+        line = self._line(result)
+        if self.journal is not None:
+            self.journal.write(line)
+            return
+        if not self._in_order:
+            self._say(line, progress)
+            return
+        self._held[index] = line
+        while self._next in self._held:
+            self._say(self._held.pop(self._next), progress)
+            self._next += 1
+
+    def _say(self, line: str, progress: BatchProgress) -> None:
+        if not self.environment.stdout_is_terminal:
+            self.environment.write(line)
+            return
+        with progress.aside():
+            self.environment.write(printable(line))
+
+    def _line(self, result: Outcome | Failure) -> str:
+        from specgen.batch.record import openai_record, record
+        from specgen.batch.scheduler import Outcome
+
+        statistics = self.batch.item_stats
+        match self.batch.output_format:
+            case "text":
+                return (result.text if isinstance(result, Outcome) else "") + "\n"
+            case "openai":
+                now = int(time.time()) if statistics else 0
+                return dump(openai_record(result, self.profile.name, statistics=statistics, now=now)) + "\n"
+            case _:
+                return dump(record(result, self.profile.name, statistics=statistics)) + "\n"
+
+    def _write_manifest(self, rows: int, *, finished: bool) -> None:
+        if self.batch.output is None:
+            return
+        from importlib.metadata import version
+
+        from specgen.batch.journal import write_manifest
+
+        request = {key: value for key, value in dataclasses.asdict(self.request).items() if key != "seed"}
+        write_manifest(
+            Path(self.batch.output),
+            {
+                "specgen": __version__,
+                "torch": version("torch"),
+                "transformers": version("transformers"),
+                "python": platform.python_version(),
+                "input": self.batch.file or "standard input",
+                "input_format": self.feed.format,
+                "output_format": self.batch.output_format,
+                "profile": dataclasses.asdict(self.profile),
+                "request": request,
+                "seed": self.request.seed,
+                "rows": rows,
+                "finished": finished,
+                "items": {"done": self.sum.done, "failed": self.sum.failed, "done_before": self.feed.skipped},
+            },
+        )
+
+    def _conclude(self, seconds: float, code: int | None) -> None:
+        so_far = self.sum
+        remark = "interrupted" if code else "stopped at the first failure" if self._stopped else ""
+        self.environment.note(batch_summary(so_far, seconds=seconds, seed=self.request.seed, remark=remark), dim=True)
+        if (code or self._stopped or so_far.failed) and self.batch.output and self.batch.output_format != "text":
+            what = "goes on" if code or self._stopped else "tries the failed ones again"
+            self.environment.note(f"the same command with --resume {what}", dim=True)
+
+
+@contextmanager
+def _source(environment: Environment, file: str | None) -> Iterator[BinaryIO]:
+    if file is None or file == "-":
+        yield environment.stdin
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "-f FILE takes prompts, one a line") from None
+    with stream:
+        yield stream
+
+
+def _open_journal(batch: BatchSettings, source: BinaryIO, closing: ExitStack) -> Journal | None:
+    if batch.output is None:
+        return None
+    from specgen.batch.journal import Journal
+
+    journal = closing.enter_context(Journal(Path(batch.output), resume=batch.resume, source=source))
+    if journal.kept.failed:
+        journal.tidy(failures=False, ordered=False)
+    return journal
+
+
+def _feed(environment: Environment, batch: BatchSettings, source: BinaryIO, journal: Journal | None) -> Feed:
+    from specgen.batch.feed import Feed
+    from specgen.batch.lines import LineReader
+
+    if journal is not None and journal.kept.torn:
+        environment.notice(f"dropped an incomplete last line of {journal.kept.torn:,} bytes")
+    feed = Feed(
+        LineReader(source),
+        format_=None if batch.input_format == "auto" else batch.input_format,  # type: ignore[arg-type]
+        done=journal.kept.done if journal else None,
+        limit=batch.max_items,
+    )
+    name = "standard input" if batch.file in (None, "-") else batch.file
+    try:
+        while not feed.begin(0.2):
+            if feed.reader.over:
+                raise PromptError(
+                    f"the prompt is empty: {name} holds no text",
+                    'specgen generate "Explain speculative decoding in one sentence."\n'
+                    "specgen generate -f prompts.txt -o texts.jsonl",
+                )
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error}", "-f FILE takes prompts, one a line") from None
+    return feed
+
+
+def _seed(environment: Environment, settings: Settings, batch: BatchSettings) -> int:
+    """The seed that was given, or that of the run that is resumed, or a new one."""
+    if settings.seed is not None:
+        return settings.seed
+    if batch.resume and batch.output:
+        from specgen.batch.journal import read_manifest
+
+        seed = read_manifest(Path(batch.output)).get("seed")
+        if isinstance(seed, int) and 0 <= seed < 2**63:
+            return seed
+    return environment.draw_seed()
