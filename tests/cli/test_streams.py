@@ -68,7 +68,7 @@ def test_text_arrives_round_by_round(tmp_path):
         assert running.poll() is None
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_the_first_signal_keeps_the_text_and_the_summary(tmp_path, number, code):
     with process(tmp_path) as running:
         read_until(running.stdout, WORD)
@@ -78,6 +78,17 @@ def test_the_first_signal_keeps_the_text_and_the_summary(tmp_path, number, code)
     assert out == WORD * (len(out) // len(WORD)) + b"\n"
     assert err.startswith("interrupted · ")
     assert err.count("\n") == 1
+
+
+def test_nohup(tmp_path):
+    (tmp_path / "toy.yaml").write_text("target: some/target\n")
+    script = f'trap "" HUP; exec {sys.executable} {ROOT}/tests/slow_model.py generate -p toy.yaml Hi'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SLOW_WORDS": "6"}
+    with subprocess.Popen(["sh", "-c", script], env=environment, cwd=tmp_path, stdout=subprocess.PIPE) as running:
+        seen = read_until(running.stdout, WORD)
+        running.send_signal(signal.SIGHUP)
+        assert seen + running.stdout.read() == WORD * 6 + b"\n"
+    assert running.returncode == 0
 
 
 def test_an_interrupted_object_is_an_object(tmp_path):
@@ -107,7 +118,8 @@ def test_the_second_signal_is_immediate(tmp_path, first, second, code):
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "message"), [(signal.SIGINT, 130, "specgen: interrupted\n"), (signal.SIGTERM, 143, "")]
+    ("number", "code", "message"),
+    [(signal.SIGINT, 130, "specgen: interrupted\n"), (signal.SIGTERM, 143, ""), (signal.SIGHUP, 129, "")],
 )
 def test_a_signal_while_loading(tmp_path, number, code, message):
     with process(tmp_path, variables={"SLOW_LOADING": "600"}) as running:

