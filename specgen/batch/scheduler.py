@@ -311,6 +311,7 @@ def schedule(
     halt: Halt,
     timeout: float | None = None,
     clock: Callable[[], float] = perf_counter,
+    pool: int | None = None,
 ) -> Scheduler:
     """Return a scheduler for a pair, ready to run.
 
@@ -322,6 +323,7 @@ def schedule(
         halt: ends the run after the round in progress.
         timeout: seconds for an item.
         clock: seconds, monotonic.
+        pool: items to choose from at most.
 
     Raises:
         UsageError: the lookahead is too long for a strict run.
@@ -359,12 +361,13 @@ def schedule(
         halt=halt,
         timeout=timeout,
         clock=clock,
+        pool=pool,
     )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether torch could not get the memory it asked for."""
-    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def release_memory() -> None:
