@@ -164,20 +164,18 @@ def test_an_exception(window):
 
 
 def test_ctrl_z_and_fg(window):
-    terminal = window(*GENERATE)
+    shell = str(Path(__file__).parent / "run_shell.py")
+    terminal = window(str(ROOT / "tests" / "slow_model.py"), *GENERATE, script=shell)
     terminal.read(r"round 3 ")
-    terminal.process.send_signal(signal.SIGTSTP)
-    assert os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED) is not None
-    while select.select([terminal.master], [], [], 0.2)[0]:
-        terminal.stream.feed(os.read(terminal.master, 65536))
+    os.write(terminal.master, b"\x1a")
+    terminal.read("Stopped")
     assert not terminal.screen.cursor.hidden
     assert not any(" round " in row for row in terminal.screen.rows)
     assert terminal.echoes
-    terminal.stream.feed(b"[1]+  Stopped\r\n$ fg\r\n")
-    terminal.process.send_signal(signal.SIGCONT)
-    terminal.read(r"round \d+ ")
+    terminal.read(r"fg\n(.*\n)+ round \d+ ")
     assert terminal.screen.cursor.hidden
-    terminal.process.send_signal(signal.SIGINT)
+    assert not terminal.echoes
+    os.write(terminal.master, b"\x03")
     rows = check_end(terminal, 130)
     assert rows[:2] == ["[1]+  Stopped", "$ fg"]
     assert rows[2].startswith("wörd wörd wörd")
