@@ -50,7 +50,8 @@ class Failure:
         line: its number in the input.
         index: its place among the items, from 0.
         id: its id, if that could be read and is its own.
-        code: ``bad_line``, ``duplicate_id``, ``prompt``, ``timeout`` or ``out_of_memory``.
+        code: ``bad_line``, ``duplicate_id``, ``prompt``, ``timeout``, ``out_of_memory``, or ``input`` when it cannot be
+            read any further.
         message: what happened.
         fingerprint: of what was asked for, where that is known.
         kind: the item's, see ``Item``.
@@ -187,6 +188,7 @@ class Feed:
         self._seen: set[bytes] = set()
         self._first: Line | None = None
         self.preparer: Preparer | None = None
+        self._line = 0
         self.read = 0
         self.skipped = 0
 
@@ -203,18 +205,17 @@ class Feed:
         return self._left == 0 or (self._first is None and self.reader.over)
 
     def next(self, wait: float) -> Job | Failure | None:
-        """Return the next job or failure; None when there is none yet, or no more (see ``over``).
-
-        Raises:
-            OSError: the input cannot be read any further.
-        """
+        """Return the next job or failure; None when there is none yet, or no more (see ``over``)."""
         assert self.preparer is not None
         assert self.format is not None
         while self._left != 0:
-            line, self._first = self._first or self.reader.take(wait), None
+            try:
+                line, self._first = self._first or self.reader.take(wait), None
+            except OSError as error:  # the items before it are still good
+                return Failure(self._line + 1, self.read, None, "input", f"after line {self._line}: {error}")
             if line is None:
                 return None
-            index, self.read = self.read, self.read + 1
+            index, self.read, self._line = self.read, self.read + 1, line.number
             found = self._prepare(line, index, self.preparer, self.format)
             if found is not None:
                 if self._left is not None:

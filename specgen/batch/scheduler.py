@@ -159,11 +159,7 @@ class Scheduler:
         return bool(self._seated) or self._entering is not None
 
     def run(self) -> Iterator[Happening]:
-        """Yield what happens until everything is done or the halt says so.
-
-        Raises:
-            OSError: the input cannot be read any further; what was in the rows is lost.
-        """
+        """Yield what happens until everything is done or the halt says so."""
         while not self._halt.reason:
             yield from self._refill()
             if not self.busy and not self._pool:

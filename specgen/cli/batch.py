@@ -167,7 +167,7 @@ class _Run:
 
         environment = self.environment
         rows = self.batch.batch_size or self._rows()
-        pair = load_models(environment, self.profile, self.settings)
+        pair = load_models(environment, self.profile, self.settings, rows=rows)
         halt = Halt()
         scheduler = schedule(
             pair,
@@ -186,7 +186,7 @@ class _Run:
                 self._take(happening, progress)
                 if self._stopped:
                     break
-        code = interruption.exit_code
+        code, self.sum.skipped = interruption.exit_code, self.feed.skipped
         if self.journal is not None:
             self.journal.tidy(failures=True, ordered=self._in_order)
             self._write_manifest(rows, finished=not code and not self._stopped)

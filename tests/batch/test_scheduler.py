@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 
@@ -202,6 +203,13 @@ def test_prompts_that_cannot_be_are_failures_of_their_own():
     assert {f.id: f.code for f in ran.failures} == {
         "long": "prompt", "longer": "prompt", "empty": "prompt", "half": "prompt", None: "duplicate_id"
     }  # fmt: skip
+
+
+def test_an_input_that_breaks_off_is_a_failure_after_what_came_before():
+    data = gzip.compress(b"".join(b'{"prompt": "%d"}\n' % n for n in range(50)))[:-9]
+    ran = play(table_pair(), data)
+    assert len(ran.texts) == 50
+    assert [(f.code, f.line) for f in ran.failures] == [("input", 51)]
 
 
 class Scarce(TableModel):
