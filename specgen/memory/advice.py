@@ -48,9 +48,9 @@ class _Advisor:
         plan = self.planner.plan(replace(request, fast=True))
         return _left(plan) - self._offset - int(_HOLD_BACK * plan.need)
 
-    def most(self, name: str, low: int, high: int, *, step: int = 1, **others: object) -> int:
+    def most(self, name: str, low: int, high: int, *, step: int = 1) -> int:
         """The largest value that fits, a multiple of ``step``; 0 when none does."""
-        return largest(lambda value: self.spare(**{name: value * step, **others}), -(-low // step), high // step) * step
+        return largest(lambda value: self.spare(**{name: value * step}), -(-low // step), high // step) * step
 
     def limits(self) -> Limits:
         """The most of each size that fits, with the others as they are."""
@@ -129,11 +129,11 @@ class _Advisor:
             return []
         return self._try(f"--context {value}", "size", "shorter texts", context=value)
 
-    def _batch(self, **others: object) -> list[Suggestion]:
+    def _batch(self) -> list[Suggestion]:
         if self.request.load.batch < 2:
             return []
-        value = self.most("batch", 1, self.request.load.batch, **others)
-        return self._try(f"--batch {value}", "size", "fewer rows side by side", batch=value, **others) if value else []
+        value = self.most("batch", 1, self.request.load.batch)
+        return self._try(f"--batch {value}", "size", "fewer rows side by side", batch=value) if value else []
 
     def _target_quant(self) -> list[Suggestion]:
         if self.plan.target.quantization or not self._packs():

@@ -65,7 +65,7 @@ def compare(plan: Plan, found: dict[str, Any]) -> Iterator[tuple[str, int, int]]
 
 
 def process(plan: Plan) -> int:
-    """The most memory that the process should have: while a file is converted its pages count too, though they can go."""
+    """The most memory that the process should have; while a file is converted its pages count, though they can go."""
     runtime = sum(device.runtime for device in plan.devices)
     loading, held = [0], 0
     for model in (plan.target, plan.draft):
@@ -84,7 +84,7 @@ def _ask(profile: Profile, request: Request, *, events: bool) -> dict[str, Any]:
         "offline": True,
         "events": events,
     }
-    done = subprocess.run(  # noqa: S603 - specgen itself
+    done = subprocess.run(
         [sys.executable, "-m", "specgen.memory.measure"],
         input=json.dumps(question),
         capture_output=True,
@@ -95,6 +95,8 @@ def _ask(profile: Profile, request: Request, *, events: bool) -> dict[str, Any]:
     if done.returncode or not lines:
         reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
         killed = " (killed, as when memory runs out)" if done.returncode == -9 else ""
-        raise ModelError(f"the pair could not be run{killed}: {reason}", "specgen generate with the same pair says more")
+        raise ModelError(
+            f"the pair could not be run{killed}: {reason}", "specgen generate with the same pair says more"
+        )
     answer: dict[str, Any] = json.loads(lines[-1])
     return answer

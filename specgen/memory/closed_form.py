@@ -79,7 +79,7 @@ def architecture(numbers: Mapping[str, Any]) -> Architecture | None:
         kv_heads=kv_heads,
         head_dim=int(given) if given else hidden // heads,
         vocab=counts[2],
-        tied=bool(numbers.get("tie_word_embeddings", family in ("smollm3",))),
+        tied=bool(numbers.get("tie_word_embeddings", family == "smollm3")),
         positions=positions,
         attention_bias=bias or family in _BIASED,
         output_bias=bias and family not in _BIASED,
@@ -109,7 +109,7 @@ def activations(model: Architecture, columns: int, extent: int, itemsize: int, *
     tables = 2 * columns * model.head_dim * itemsize
     inner = columns * itemsize * (3 * model.inner + 4 * model.hidden)
     attention = columns * itemsize * (3 * model.hidden + 2 * wide + 2 * narrow) + mask * itemsize
-    grouped = 1 < model.heads // model.kv_heads
+    grouped = model.heads // model.kv_heads > 1
     if masked and grouped and not fused and columns > 32:
         scores, keys = model.heads * columns * extent, model.heads * extent * model.head_dim
         # The plain steps work in float32: scores before and after the softmax, keys and values of every query head.
@@ -119,10 +119,8 @@ def activations(model: Architecture, columns: int, extent: int, itemsize: int, *
 
 def scored(model: Architecture, load: Workload, rows: int, itemsize: int) -> int:
     """Bytes for choosing tokens from ``rows`` scored positions a sequence."""
-    if load.sampling.temperature == 0:
-        extra = _GREEDY
-    else:
-        extra = _COUPLED if load.rule == "coupled" else _COMPARED
+    sampled = _COUPLED if load.rule == "coupled" else _COMPARED
+    extra = sampled if load.sampling.temperature else _GREEDY
     return load.batch * rows * model.vocab * (itemsize + extra)
 
 

@@ -97,7 +97,7 @@ def _host(proc: Path) -> tuple[int, int, str]:
 
 
 def _kib(text: str) -> int:
-    return int(text.split()[0]) * 1024
+    return int(text.split(maxsplit=1)[0]) * 1024
 
 
 def resident(proc: Path = Path("/proc")) -> int:

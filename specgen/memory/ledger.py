@@ -29,6 +29,8 @@ class Held:
     shape: tuple[int, ...]
 
 
+# Whether a fused kernel takes query, key, value and mask, with grouped queries or without.
+Fused = Callable[[Tensor, Tensor, Tensor, Tensor | None, bool], bool]
 _COMPOSITE = (
     torch.ops.aten.matmul.default,
     torch.ops.aten.scaled_dot_product_attention.default,
@@ -36,7 +38,7 @@ _COMPOSITE = (
 )
 
 
-class Ledger(TorchDispatchMode):
+class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up the storages that are alive.
 
     Args:
@@ -44,7 +46,7 @@ class Ledger(TorchDispatchMode):
     """
 
     def __init__(self, *, detail: bool = False) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.live = 0
         self.peak = 0
         self.owner = ""
@@ -118,7 +120,7 @@ class Kernels(TorchFunctionMode):
         threads: of the CPU kernel, each of which has scratch space.
     """
 
-    def __init__(self, device: str, fused: Callable[[Tensor, Tensor, Tensor, Tensor | None, bool], bool], threads: int):
+    def __init__(self, device: str, fused: Fused, threads: int) -> None:
         super().__init__()
         self._device = device
         self._fused = fused

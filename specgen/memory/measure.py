@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -48,7 +49,7 @@ class Meter:
 
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             answer = do()
-        events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]  # type: ignore[union-attr]
+        events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
         live = peak = self._live
         for event in sorted(events, key=lambda e: int(e.start_ns())):
             live += int(event.nbytes())
@@ -74,11 +75,7 @@ def run_phases(target: CachedModel, draft: CachedModel | None, load: Workload, m
             meter.step("", lambda: draft.logits(rows.tokens[:1], [1], last=0))
     for row in range(load.batch):
         if load.length > 1:
-            tokens = rows.tokens[row : row + 1]
-            meter.step(
-                "target prefill",
-                lambda tokens=tokens, row=row: target.logits(tokens, [load.length - 1], last=0, first_row=row),
-            )
+            meter.step("target prefill", partial(_read, target, rows, row))
     k, proposal = 0, None
     if proposer is not None and draft is not None:
         k = load.lookahead
@@ -95,6 +92,11 @@ def run_phases(target: CachedModel, draft: CachedModel | None, load: Workload, m
         meter.step("acceptance", lambda: sampler.judge(proposal, logits, rows))
     else:
         meter.step("sampling", lambda: sampler.own(sampler.scores(logits, rows), rows))
+
+
+def _read(target: CachedModel, rows: Rows, row: int) -> None:
+    """Read one row's prompt, all but its last token."""
+    target.logits(rows.tokens[row : row + 1], [rows.lengths[row] - 1], last=0, first_row=row)
 
 
 def weights_of(model: CachedModel) -> int:

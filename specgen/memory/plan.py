@@ -290,7 +290,7 @@ def _warnings(request: Request, target: ModelNeeds, draft: ModelNeeds | None) ->
         )
     if request.devices[0].kind == "cuda" and request.attention == "auto" and request.devices[0].source == "given":
         found.append(
-            "grouped queries under a mask are counted without a fused kernel, which a device may have: --attention fused"
+            "grouped queries under a mask are counted without a fused kernel; where there is one: --attention fused"
         )
     if request.devices[0].integrated:
         found.append(f"{request.devices[0].id} shares the host's memory")

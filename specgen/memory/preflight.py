@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from specgen.errors import UsageError
+from specgen.errors import SpecgenError, UsageError
 from specgen.memory import free
 from specgen.memory.errors import CannotTell, DoesNotFit
 from specgen.memory.free import Memory
@@ -18,6 +18,7 @@ from specgen.memory.workload import Workload
 if TYPE_CHECKING:
     from specgen.profile import Profile
 
+_TEMPLATE = 64
 _GIVEN = ("cpu", "cuda", "mps", "xpu")
 
 
@@ -50,6 +51,11 @@ def devices_of(device: str, memory: str | None) -> tuple[Memory, ...]:
     return free.present(tuple(str(found) for found in pick_devices(device)))
 
 
+def expected_tokens(prompt: str | None, system: str | None) -> int:
+    """Tokens to expect of a prompt, before there is a tokenizer: three bytes each, and a chat template."""
+    return len(((prompt or "") + (system or "")).encode("utf-8", "replace")) // 3 + _TEMPLATE
+
+
 def check_fits(
     profile: Profile,
     *,
@@ -57,6 +63,7 @@ def check_fits(
     prompt: int | None = None,
     batch: int = 1,
     lookahead: int | None = None,
+    rule: str | None = None,
     offline: bool = True,
     planner: Planner | None = None,
 ) -> Plan | None:
@@ -68,6 +75,7 @@ def check_fits(
         prompt: tokens of the prompt, where known.
         batch: rows side by side.
         lookahead: draft tokens a round; None is the profile's.
+        rule: the acceptance rule; None is the profile's.
         offline: plan from what is on this machine.
         planner: of the pair, if there is one already.
 
@@ -87,7 +95,7 @@ def check_fits(
             lookahead=k if profile.draft else 0,
             prompt=prompt,
             sampling=profile.sampling,
-            rule=profile.acceptance,
+            rule=rule or profile.acceptance,
         )
         request = Request(
             load=load,
@@ -97,7 +105,8 @@ def check_fits(
             with_draft=profile.draft is not None,
         )
         plan = _quickest(planner, request)
-    except CannotTell:
+    except SpecgenError:
+        # Loading says what is wrong with a model, in its own words.
         return None
     if plan.fits:
         return plan

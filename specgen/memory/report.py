@@ -186,6 +186,11 @@ class Plan:
         return sum(device.need for device in self.devices)
 
     @property
+    def left(self) -> int:
+        """Bytes that stay free on the fullest device."""
+        return min(device.left for device in self.devices)
+
+    @property
     def verdict(self) -> Verdict:
         """The worst of the devices'."""
         verdicts = [device.verdict for device in self.devices]

@@ -86,7 +86,7 @@ def build(config: PreTrainedConfig, name: str, dtype: torch.dtype, scheme: Schem
     except Exception as error:  # a model's constructor may raise anything
         raise CannotTell(f"cannot plan {name}: it cannot be built: {_line(error)}", "check config.json") from error
     _keep_wide(model, dtype)
-    sizes = _sizes(model, dtype, scheme)
+    sizes = _sizes(model, scheme)
     stack = _stack(model, config)
     layer_weights = tuple(sum(sizes[k] for k in _storages(layer) if k in sizes) for layer in stack or ())
     by_dtype: dict[str, int] = {}
@@ -133,7 +133,7 @@ def _keep_wide(model: PreTrainedModel, dtype: torch.dtype) -> None:
                 table[key] = nn.Parameter(wide, requires_grad=False) if isinstance(tensor, nn.Parameter) else wide
 
 
-def _sizes(model: PreTrainedModel, dtype: torch.dtype, scheme: Scheme | None) -> dict[int, int]:
+def _sizes(model: PreTrainedModel, scheme: Scheme | None) -> dict[int, int]:
     """Bytes of every distinct storage, by its identity."""
     sizes = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in _tensors(model)}
     if scheme is not None:

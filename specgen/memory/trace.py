@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from specgen.decoding.proposers import DraftModel
 from specgen.decoding.rows import Rows
 from specgen.decoding.sampler import Sampler
 from specgen.memory.errors import CannotTell
-from specgen.memory.ledger import Held, Kernels, Ledger
+from specgen.memory.ledger import Fused, Held, Kernels, Ledger
 from specgen.memory.skeleton import Skeleton
 from specgen.memory.workload import COMPANY, Workload, passes
 from specgen.models.cached import CachedModel
 
 META = torch.device("meta")
-Fused = Callable[[Tensor, Tensor, Tensor, Tensor | None, bool], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ def trace(
     Raises:
         CannotTell: a forward pass needs real numbers, which a skeleton has none of.
     """
-    phases = _Phases(target, draft, load, device, detail)
+    phases = _Phases(target, draft, load)
     try:
         with _tracing(device, fused, detail=detail) as ledger:
             return tuple(phases.run(ledger))
@@ -103,13 +100,13 @@ def trace(
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise CannotTell(
             f"cannot trace {target.cached.name}: {line}",
-            "the memory of a forward pass that cannot be traced is not guessed; --fast uses the closed form where known",
+            "what cannot be traced is not guessed; --fast uses the closed form where that is known",
         ) from error
 
 
 class _Phases:
-    def __init__(self, target: Actor, draft: Actor | None, load: Workload, device: str, detail: bool) -> None:
-        self.target, self.draft, self.load, self.device = target, draft, load, device
+    def __init__(self, target: Actor, draft: Actor | None, load: Workload) -> None:
+        self.target, self.draft, self.load = target, draft, load
         self.extra = 0  # caches of layers that the skeletons lack
         for actor in (target, draft):
             if actor is not None:
@@ -179,13 +176,3 @@ class _Phases:
 
     def _note(self, name: str, ledger: Ledger) -> Traced:
         return Traced(name, ledger.peak + self.extra, ledger.live + self.extra, ledger.owner, ledger.top)
-
-
-def threads() -> int:
-    """Threads that the CPU's kernels use."""
-    return torch.get_num_threads() or os.cpu_count() or 1
-
-
-def weights_of(actors: Iterable[Actor | None]) -> int:
-    """Bytes of the weights of all models."""
-    return sum(actor.skeleton.weights for actor in actors if actor is not None)

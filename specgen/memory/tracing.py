@@ -14,11 +14,12 @@ from specgen.errors import ModelError
 from specgen.memory import quantized
 from specgen.memory.errors import CannotTell
 from specgen.memory.free import Memory
+from specgen.memory.ledger import Fused
 from specgen.memory.quantized import Scheme
 from specgen.memory.request import Request
 from specgen.memory.skeleton import build, config_from
 from specgen.memory.sources import Known
-from specgen.memory.trace import Actor, Fused, Traced, slots_of, trace
+from specgen.memory.trace import Actor, Traced, slots_of, trace
 from specgen.memory.workload import Workload
 from specgen.models.cache import layer_kinds
 from specgen.models.devices import DTYPES
@@ -78,7 +79,8 @@ class Traces:
             skeleton = build(config, known.name, DTYPES[dtype], scheme)
         except ModelError as error:
             raise CannotTell(f"cannot plan {known.name}: {error.message}", error.hint) from error
-        weights, source, notes = skeleton.weights, "module tree", []
+        notes: list[str] = []
+        weights, source = skeleton.weights, "module tree"
         by_dtype = skeleton.by_dtype
         if packed is not None and scheme is None:
             weights, by_dtype, source, notes = _packed_weights(known, packed, skeleton.weights, by_dtype)
@@ -164,7 +166,7 @@ def _compare(known: Known, weights: int) -> list[str]:
 
 
 def _kernels(device: Memory, attention: str) -> Fused:
-    def fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, grouped: bool) -> bool:
+    def fused(query: Tensor, _key: Tensor, value: Tensor, mask: Tensor | None, grouped: bool) -> bool:
         if attention == "fused":
             return True
         if attention == "plain":

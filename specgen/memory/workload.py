@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from specgen.profile import Sampling
 
@@ -31,12 +31,12 @@ class Workload:
     prefill_chunk: int = 512
     prompt: int | None = None
     columns: int | None = None
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
     rule: str = "coupled"
 
     @property
     def slots(self) -> int:
-        """Slots of a row in the target's cache: a last round may write its proposal and the bonus token past the end."""
+        """Slots of a row in the target's cache: a last round may write a proposal and its bonus token past the end."""
         return self.context + max(self.lookahead + 1, self.columns or 0)
 
     def draft_slots(self, positions: int) -> int:

@@ -138,8 +138,9 @@ def test_tied_weights_count_once():
 
 
 def test_a_stack_of_like_layers_is_cut_to_two_and_still_counts_whole():
-    whole, cut = skeleton.build(tiny(num_hidden_layers=2), "m", torch.float32), skeleton.build(
-        tiny(num_hidden_layers=40), "m", torch.float32
+    whole, cut = (
+        skeleton.build(tiny(num_hidden_layers=2), "m", torch.float32),
+        skeleton.build(tiny(num_hidden_layers=40), "m", torch.float32),
     )
 
     assert len(cut.model.get_decoder().layers) == 2
