@@ -219,7 +219,9 @@ class Engine:
         if self.proposer is None:
             return 0
         wanted = max(seat.left for seat in self._seats) - 1
-        return max(min(self.proposer.room(self.rows.lengths), wanted), 0)
+        # A row near the end of the context has no positions to spare, however much its neighbours want.
+        spare = self.target.context - max(self.rows.lengths)
+        return max(min(self.proposer.room(self.rows.lengths), wanted, spare), 0)
 
     def reason(self, row: int) -> FinishReason | None:
         """Why a row is over, or None while it is not."""

@@ -61,6 +61,7 @@ class TranslatedDraft(ABC):
         """Begin a row with what another holds; how much of it is right shows when its text is translated."""
         self.model.resume(row, source=source, length=min(self.model.lengths[source], len(self._ids[source])))
         self._ids[row] = list(self._ids[source])
+        self._buffer[row] = self._buffer[source]
 
     def room(self, lengths: Sequence[int]) -> int:
         """Tokens until the draft's context is full, as far as the text has been translated."""
