@@ -81,7 +81,7 @@ class Settings:
     "-n",
     "--max-tokens",
     type=Count(min=1),
-    default=48,
+    default=32,
     show_default=True,
     metavar="N",
     help="Tokens to generate for each prompt at most.",

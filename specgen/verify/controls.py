@@ -1,4 +1,4 @@
-"""A draft that knows nothing: whatever it proposes, the text must not change."""
+"""Two drafts whose fate is known: the target itself, always accepted, and one that knows nothing, nearly never."""
 
 from __future__ import annotations
 
@@ -8,8 +8,28 @@ import torch
 
 from specgen.decoding.acceptance import Proposal
 from specgen.decoding.noise import derive
+from specgen.decoding.proposers import DraftModel
 from specgen.decoding.rows import Rows
 from specgen.decoding.sampler import Sampler
+from specgen.models.cached import CachedModel
+
+
+class SelfDraft(DraftModel):
+    """The target as its own draft: the same weights with a cache of its own.
+
+    Args:
+        target: the model.
+        columns: constant width of its passes too, for a strict run.
+    """
+
+    def __init__(self, target: CachedModel, *, columns: int | None) -> None:
+        twin = CachedModel(target.model, target.name, context=target.context)
+        super().__init__(twin, common=twin.vocab_size)
+        self._columns = columns
+
+    def open(self, rows: int, slots: int) -> None:
+        """Make room for a new run, in the target's own shape."""
+        self.model.open(rows, slots, columns=self._columns)
 
 
 class RandomDraft:

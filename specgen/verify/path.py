@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from specgen.decoding.drafting import drafter
 from specgen.decoding.engine import Engine, Task
 from specgen.decoding.events import Round
-from specgen.decoding.proposers import DraftModel, Proposer
+from specgen.decoding.proposers import Proposer
 from specgen.decoding.rounds import slots_for
-from specgen.models.cached import CachedModel
 from specgen.models.load import Pair
 from specgen.models.strict import COLUMNS
-from specgen.verify.controls import RandomDraft
+from specgen.verify.controls import RandomDraft, SelfDraft
 from specgen.verify.report import Case, Source
 
 
@@ -58,12 +57,10 @@ class Decoder:
     def __init__(self, pair: Pair, tasks: Sequence[Task], *, most: int, strict: bool) -> None:
         self.target, self.columns = pair.target, COLUMNS if strict else None
         self.slots = max(slots_for(task, pair.context, most=most, columns=self.columns) for task in tasks)
-        # The same weights with a cache of its own.
-        twin = CachedModel(pair.target.model, pair.target.name, context=pair.context)
         self._proposers: dict[Source, Proposer | None] = {
             "none": None,
             "draft": drafter(pair),
-            "self": DraftModel(twin, common=twin.vocab_size),
+            "self": SelfDraft(pair.target, columns=self.columns),
             "random": RandomDraft(pair.target.vocab_size),
         }
 

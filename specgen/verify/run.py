@@ -45,7 +45,7 @@ class Request:
     """
 
     prompts: Sequence[str] = PROMPTS
-    max_tokens: int = 48
+    max_tokens: int = 32
     temperatures: Sequence[float] = (0.0, 0.8)
     lookaheads: Sequence[int] = (1, 2, 4, 8)
     rows: Sequence[int] = (1, 2, 4)
@@ -208,7 +208,7 @@ class _Comparison:
 
     def _divergence(self, prompt: int, opinion: Opinion, text: Text, case: Case) -> Divergence:
         emitted = text.tokens[opinion.position] == opinion.token
-        margin = 0.0 if emitted and self.exact and case.rows == 1 else opinion.margin
+        margin = 0.0 if self.exact and case.rows == 1 else opinion.margin
         return Divergence(
             prompt=prompt,
             position=opinion.position,
