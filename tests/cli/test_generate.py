@@ -71,6 +71,7 @@ class NeverWritten:
 
 
 def test_text_on_standard_output_and_a_summary_on_standard_error(engine, profile):
+    engine.said = [("Hello",), (" world", "!")]
     terminal = run(profile, "Hi")
     assert terminal.out == "Hello world!\n"
     assert terminal.err == (
@@ -84,11 +85,9 @@ def test_quiet(engine, profile):
 
 
 def test_verbose_says_what_is_loaded_where(engine, profile):
-    assert run(profile, "-v", "Hi").err.splitlines()[:3] == [
-        f"specgen: profile toy from {profile}",
-        "specgen: loading some/target",
-        "specgen: target (float32, cpu)",
-    ]
+    said = run(profile, "-v", "Hi").err.splitlines()
+    wanted = [f"specgen: profile toy from {profile}", "specgen: loading some/target", "specgen: target (float32, cpu)"]
+    assert [line for line in said if line in wanted] == wanted
 
 
 def test_no_color(engine, profile):
