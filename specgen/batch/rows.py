@@ -1,4 +1,4 @@
-"""How many rows fit side by side."""
+"""How many rows side by side: what fits, and what is worth it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,49 @@ MOST = {"cpu": 16}
 MOST_ELSEWHERE = 64
 PROMPT = 1024
 """Tokens of a prompt that the plan allows for; longer ones grow the cache, or shrink the batch."""
+
+
+_FIRST = 4
+_JUDGED = 24
+_WORTH = 1.1
+
+
+class Seats:
+    """How many of the rows to use: twice as many while that gives clearly more tokens a second.
+
+    Args:
+        most: rows that there is room for.
+        measured: whether to begin with a few and measure; False uses all of them.
+    """
+
+    def __init__(self, most: int, *, measured: bool) -> None:
+        self.limit = min(most, _FIRST) if measured else most
+        self.most = self.planned = most
+        self._settled = not measured
+        self._before = 0.0
+        self._tokens, self._seconds, self._rounds = 0, 0.0, 0
+
+    def observe(self, rows: int, tokens: int, seconds: float) -> None:
+        """Learn from a round of ``rows`` rows."""
+        if self._settled or rows != self.limit:
+            return
+        self._tokens, self._seconds, self._rounds = self._tokens + tokens, self._seconds + seconds, self._rounds + 1
+        if self._rounds < _JUDGED:
+            return
+        speed = self._tokens / self._seconds
+        self._tokens, self._seconds, self._rounds = 0, 0.0, 0
+        if self._before and speed < _WORTH * self._before:
+            self._settled = True
+            if speed < self._before:
+                self.limit //= 2
+        elif self.limit == self.most:
+            self._settled = True
+        else:
+            self._before, self.limit = speed, min(2 * self.limit, self.most)
+
+    def resize(self, most: int) -> None:
+        """Use ``most`` from now on, as after memory ran out."""
+        self.limit, self.most, self._settled = most, most, True
 
 
 def rows_that_fit(profile: Profile, *, max_tokens: int, lookahead: int, offline: bool = True) -> int:

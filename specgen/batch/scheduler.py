@@ -13,6 +13,7 @@ import torch
 
 from specgen.batch.feed import Failure, Feed, Job, Preparer
 from specgen.batch.pace import Pace
+from specgen.batch.rows import Seats
 from specgen.decoding.engine import Engine
 from specgen.decoding.events import FinishReason, Prompted, Round
 from specgen.decoding.halt import Halt
@@ -111,7 +112,7 @@ class Scheduler:
     Args:
         feed: where jobs come from.
         engine: makes an engine for so many rows and slots.
-        rows: side by side at most.
+        seats: how many rows to use.
         tokenizer: the target's.
         skip: tokens without text.
         pace: chooses the lookahead.
@@ -127,7 +128,7 @@ class Scheduler:
         feed: Feed,
         engine: Callable[[int, int], Engine],
         *,
-        rows: int,
+        seats: Seats,
         tokenizer: Any,
         skip: frozenset[int],
         pace: Pace,
@@ -137,11 +138,11 @@ class Scheduler:
         clock: Callable[[], float] = perf_counter,
         pool: int | None = None,
     ) -> None:
-        self.rows = self._most = rows
+        self.seats = seats
         self._feed, self._make, self._pace, self._halt = feed, engine, pace, halt
         self._tokenizer, self._skip, self._context = tokenizer, skip, context
         self._timeout, self._clock = timeout, clock
-        self._pool_size = pool or max(8 * rows, 32)
+        self._pool_size = pool or max(8 * seats.most, 32)
         self._pool: deque[Job] = deque()
         self._seated: list[_Row] = []
         self._entering: _Row | None = None
@@ -183,7 +184,7 @@ class Scheduler:
             return
         found: list[Job] = []
         while len(found) < self._pool_size and not self._halt.reason:
-            free = len(self._seated) < self.rows
+            free = len(self._seated) < self.seats.limit
             got = self._feed.next(0.002 if found or (self.busy and free) else 0 if self.busy else 0.1)
             if isinstance(got, Failure):
                 yield got
@@ -196,14 +197,14 @@ class Scheduler:
     def _step(self) -> Iterator[Happening]:
         """Fill free seats within the budget, then play a round."""
         start = self._clock()
-        self._admit(max(self.rows - len(self._seated), 0) * SLICE)
+        self._admit(max(self.seats.limit - len(self._seated), 0) * SLICE)
         yield from self._expire()
         if self._seated:
             yield self._play(start)
             yield from self._dismiss()
 
     def _admit(self, budget: int) -> None:
-        while budget > 0 and (self._entering or (self._pool and len(self._seated) < self.rows)):
+        while budget > 0 and (self._entering or (self._pool and len(self._seated) < self.seats.limit)):
             entering, start = self._entering, self._clock()
             if entering is None:
                 job = self._pool[0]
@@ -225,7 +226,7 @@ class Scheduler:
         needed = self._slots(job)
         if self._engine is None:
             most = max([needed, *(self._slots(other) for other in self._pool)])
-            rows = min(self.rows, len(self._pool)) if self._feed.over else self.rows
+            rows = min(self.seats.most, len(self._pool)) if self._feed.over else self.seats.most
             self._engine = self._make(rows, most)
         elif needed > self._engine.rows.slots:
             # Half as much again, so that ever longer prompts copy the caches a few times only.
@@ -245,6 +246,7 @@ class Scheduler:
         played = engine.round(k)
         tokens = sum(len(one.tokens) for one in played)
         plain = all(one.plain for one in played)
+        self.seats.observe(rows, tokens, played[0].seconds)
         self._pace.observe(rows, wanted, k, tokens, played[0].seconds, plain=plain)
         plain_seconds = self._pace.plain_seconds(rows)
         for row, one in zip(self._seated, played, strict=True):
@@ -285,17 +287,17 @@ class Scheduler:
     def _shrink(self) -> Happening:
         """Go on with half the rows after memory ran out; a single row that does not fit has failed."""
         lost = self.running
-        alone = self.rows == 1
+        alone = self.seats.most == 1
         self._seated, self._entering, self._engine = [], None, None
         release_memory()
         if alone:
             job, *rest = lost or [self._pool.popleft()]
             self._pool.extendleft(reversed(rest))
-            self.rows = max(self._most // 2, 1)  # what did not fit has gone
+            self.seats.resize(max(self.seats.planned // 2, 1))  # what did not fit has gone
             return _failure(job, "out_of_memory", "out of memory")
         self._pool.extendleft(reversed(lost))
-        self.rows = max(self.rows // 2, 1)
-        return Shrunk(self.rows)
+        self.seats.resize(max(self.seats.most // 2, 1))
+        return Shrunk(self.seats.most)
 
 
 def schedule(
@@ -303,7 +305,7 @@ def schedule(
     request: Request,
     feed: Feed,
     *,
-    rows: int,
+    seats: Seats,
     halt: Halt,
     timeout: float | None = None,
     clock: Callable[[], float] = perf_counter,
@@ -315,7 +317,7 @@ def schedule(
         pair: the models; they serve this run alone.
         request: what the run asks for; an item's own settings win.
         feed: where items come from.
-        rows: side by side at most.
+        seats: how many rows to use.
         halt: ends the run after the round in progress.
         timeout: seconds for an item.
         clock: seconds, monotonic.
@@ -349,7 +351,7 @@ def schedule(
     return Scheduler(
         feed,
         engine,
-        rows=rows,
+        seats=seats,
         tokenizer=pair.tokenizer,
         skip=pair.stop_ids,
         pace=Pace(k, baseline=request.baseline),

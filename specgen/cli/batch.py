@@ -163,6 +163,7 @@ class _Run:
 
     def play(self) -> int:
         """Load, run, and say how it went."""
+        from specgen.batch.rows import Seats
         from specgen.batch.scheduler import schedule
 
         environment = self.environment
@@ -173,7 +174,7 @@ class _Run:
             pair,
             self.request,
             self.feed,
-            rows=rows,
+            seats=Seats(rows, measured=self.batch.batch_size is None),
             halt=halt,
             timeout=self.batch.item_timeout,
             clock=environment.clock,

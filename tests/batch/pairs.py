@@ -8,6 +8,7 @@ import json
 from specgen.api import Request
 from specgen.batch.feed import Failure, Feed
 from specgen.batch.lines import LineReader
+from specgen.batch.rows import Seats
 from specgen.batch.scheduler import Beat, Outcome, Shrunk, schedule
 from specgen.decoding.halt import Halt
 from specgen.models import cache
@@ -57,11 +58,13 @@ class Ran:
         self.shrunk: list[int] = []
 
 
-def play(pair, records, *, rows=3, request=None, watch=None, halt=None, format_="jsonl", **options) -> Ran:
+def play(
+    pair, records, *, rows=3, measured=False, request=None, watch=None, halt=None, format_="jsonl", **options
+) -> Ran:
     data = records if isinstance(records, bytes) else b"".join(json.dumps(one).encode() + b"\n" for one in records)
     feed = Feed(LineReader(io.BytesIO(data)), format_=format_)
     request = request or Request(max_tokens=20, seed=5)
-    scheduler = schedule(pair, request, feed, rows=rows, halt=halt or Halt(), **options)
+    scheduler = schedule(pair, request, feed, seats=Seats(rows, measured=measured), halt=halt or Halt(), **options)
     ran = Ran()
     for happening in scheduler.run():
         match happening:
