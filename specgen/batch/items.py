@@ -14,6 +14,7 @@ InputFormat = Literal["lines", "jsonl", "openai"]
 FORMATS: Final[tuple[InputFormat, ...]] = ("lines", "jsonl", "openai")
 
 _SEEDS: Final = 2**63
+_DEEPEST: Final = 64
 
 
 class BadLine(Exception):
@@ -95,14 +96,37 @@ def _decode(data: bytes) -> str:
 def _load(data: bytes) -> dict[str, Any]:
     text = _decode(data)
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except json.JSONDecodeError as error:
         raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; brackets in thousands of brackets
         raise BadLine(f"not JSON that can be read: {type(error).__name__}") from None
+    if not _is_shallow(found):
+        raise BadLine(f"nested more than {_DEEPEST} deep")
     if not isinstance(found, dict):
         raise BadLine(f"not a JSON object but {_kind(found)}")
     return found
+
+
+def _finite(digits: str) -> float:
+    """A number that can be written again: Python reads NaN and infinities, which are not JSON."""
+    value = float(digits)
+    if not math.isfinite(value):
+        raise BadLine(f"not JSON that can be read: {digits[:20]}")
+    return value
+
+
+def _is_shallow(value: object) -> bool:
+    """Whether lists and objects are within few others; more of them may be read, but not written."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return not level
 
 
 def _kind(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from specgen import __version__
@@ -11,12 +12,27 @@ from specgen.batch.scheduler import Outcome
 OUTPUTS = ("specgen", "openai", "text")
 
 
-def record(result: Outcome | Failure, profile: str, *, statistics: bool = True) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What made all items of a run.
+
+    Attributes:
+        profile: the profile's name.
+        acceptance: the rule that judged the drafts.
+        strict: whether every pass of the target had one shape.
+    """
+
+    profile: str
+    acceptance: str = "coupled"
+    strict: bool = False
+
+
+def record(result: Outcome | Failure, made: Made, *, statistics: bool = True) -> dict[str, Any]:
     """Return specgen's record of an item (docs/batches.md describes the fields).
 
     Args:
         result: the item's.
-        profile: the profile's name.
+        made: what made it.
         statistics: whether to say what depends on the machine and on the neighbours: rounds and seconds.
     """
     if isinstance(result, Failure):
@@ -26,7 +42,7 @@ def record(result: Outcome | Failure, profile: str, *, statistics: bool = True) 
             "text": None,
             "finish_reason": None,
             "error": {"code": result.code, "message": result.message},
-            "profile": profile,
+            "profile": made.profile,
             "fingerprint": result.fingerprint,
             "specgen": __version__,
         }
@@ -43,7 +59,9 @@ def record(result: Outcome | Failure, profile: str, *, statistics: bool = True) 
     if statistics:
         fields |= _statistics(result)
     fields |= {
-        "profile": profile,
+        "profile": made.profile,
+        "acceptance": made.acceptance,
+        "strict": made.strict,
         "seed": result.job.task.seed,
         "fingerprint": result.job.fingerprint,
         "specgen": __version__,
@@ -69,16 +87,16 @@ def _statistics(result: Outcome) -> dict[str, Any]:
     }
 
 
-def openai_record(result: Outcome | Failure, profile: str, *, statistics: bool = True, now: int = 0) -> dict[str, Any]:
+def openai_record(result: Outcome | Failure, made: Made, *, statistics: bool = True, now: int = 0) -> dict[str, Any]:
     """Return a line of OpenAI's batch output, with specgen's own fields in one place.
 
     Args:
         result: the item's.
-        profile: the profile's name.
+        made: what made it.
         statistics: as in ``record``.
         now: seconds since 1970, for ``created``.
     """
-    own = record(result, profile, statistics=statistics)
+    own = record(result, made, statistics=statistics)
     for key in ("id", "text", "finish_reason", "error", "profile"):
         own.pop(key)
     own["version"] = own.pop("specgen")
@@ -96,7 +114,7 @@ def openai_record(result: Outcome | Failure, profile: str, *, statistics: bool =
         "id": f"{'chatcmpl' if chat else 'cmpl'}-{own['fingerprint']}",
         "object": "chat.completion" if chat else "text_completion",
         "created": now,
-        "model": profile,
+        "model": made.profile,
         "choices": [{"index": 0, **said, "logprobs": None, "finish_reason": finish}],
         "usage": {
             "prompt_tokens": count,

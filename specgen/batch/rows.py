@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.profile import Profile
 
 # Where more rows give hardly more tokens a second, or where latency becomes absurd.
-MOST = {"cpu": 16}
+MOST_ON_HOST = 16
 MOST_ELSEWHERE = 64
 PROMPT = 1024
 """Tokens of a prompt that the plan allows for; longer ones grow the cache, or shrink the batch."""
@@ -66,11 +66,11 @@ def rows_that_fit(profile: Profile, *, max_tokens: int, lookahead: int, offline:
     from specgen.memory.errors import CannotTell, DoesNotFit
     from specgen.memory.preflight import check_fits, planner_for
 
-    most = MOST["cpu"] if _on_host(profile) else MOST_ELSEWHERE
+    most = _most(profile)
     try:
         planner = planner_for(profile, offline=offline)
     except CannotTell:
-        return most // 2
+        return unplanned_rows(profile)
 
     def fits(rows: int) -> bool:
         try:
@@ -87,7 +87,13 @@ def rows_that_fit(profile: Profile, *, max_tokens: int, lookahead: int, offline:
     return rows
 
 
-def _on_host(profile: Profile) -> bool:
+def unplanned_rows(profile: Profile) -> int:
+    """A number of rows for a pair of which nothing is known beforehand."""
+    return _most(profile) // 2
+
+
+def _most(profile: Profile) -> int:
     from specgen.models.devices import pick_devices
 
-    return all(device.type == "cpu" for device in pick_devices(profile.target.device))
+    on_host = all(device.type == "cpu" for device in pick_devices(profile.target.device))
+    return MOST_ON_HOST if on_host else MOST_ELSEWHERE

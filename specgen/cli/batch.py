@@ -153,9 +153,12 @@ class _Run:
         feed: Feed,
         journal: Journal | None,
     ) -> None:
+        from specgen.batch.record import Made
+
         self.environment, self.settings, self.batch = environment, settings, batch
         self.profile, self.request, self.feed, self.journal = profile, request, feed, journal
         self.sum = Sum()
+        self._made = Made(profile.name, request.acceptance or profile.acceptance, request.strict)
         self._held: dict[int, str] = {}
         self._next = 0
         self._stopped = False
@@ -189,7 +192,8 @@ class _Run:
                     break
         code, self.sum.skipped = interruption.exit_code, self.feed.skipped
         if self.journal is not None:
-            self.journal.tidy(failures=True, ordered=self._in_order)
+            if self.batch.output_format != "text":
+                self.journal.tidy(failures=True, ordered=self._in_order)
             self._write_manifest(rows, finished=not code and not self._stopped)
         self._conclude(environment.clock() - start, code)
         return code or (ExitCode.FAILED if self.sum.failed else ExitCode.DONE)
@@ -199,8 +203,10 @@ class _Run:
         return self.batch.ordered or self.batch.output_format == "text"
 
     def _rows(self) -> int:
-        from specgen.batch.rows import rows_that_fit
+        from specgen.batch.rows import rows_that_fit, unplanned_rows
 
+        if getattr(self.settings, "skip_memory_check", False):
+            return unplanned_rows(self.profile)
         k = self.profile.lookahead if self.request.lookahead is None else self.request.lookahead
         return rows_that_fit(self.profile, max_tokens=self.request.max_tokens, lookahead=k)
 
@@ -258,10 +264,7 @@ class _Run:
 
     def _write(self, result: Outcome | Failure, index: int, progress: BatchProgress) -> None:
         line = self._line(result)
-        if self.journal is not None:
-            self.journal.write(line)
-            return
-        if not self._in_order:
+        if self.batch.output_format != "text" and (self.journal is not None or not self._in_order):
             self._say(line, progress)
             return
         self._held[index] = line
@@ -270,6 +273,9 @@ class _Run:
             self._next += 1
 
     def _say(self, line: str, progress: BatchProgress) -> None:
+        if self.journal is not None:
+            self.journal.write(line)
+            return
         if not self.environment.stdout_is_terminal:
             self.environment.write(line)
             return
@@ -286,9 +292,9 @@ class _Run:
                 return (result.text if isinstance(result, Outcome) else "") + "\n"
             case "openai":
                 now = int(time.time()) if statistics else 0
-                return dump(openai_record(result, self.profile.name, statistics=statistics, now=now)) + "\n"
+                return dump(openai_record(result, self._made, statistics=statistics, now=now)) + "\n"
             case _:
-                return dump(record(result, self.profile.name, statistics=statistics)) + "\n"
+                return dump(record(result, self._made, statistics=statistics)) + "\n"
 
     def _write_manifest(self, rows: int, *, finished: bool) -> None:
         if self.batch.output is None:

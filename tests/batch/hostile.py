@@ -113,6 +113,11 @@ _TEXTS = [
     b'"id","prompt"',
     b"id\tprompt",
     b"undefined",
+    b'{"prompt": "x", "more": NaN}',
+    b'{"prompt": "x", "more": [-Infinity]}',
+    b'{"prompt": "x", "more": {"a": 1e999}}',
+    b'{"prompt": "x", "more": ' + b"[" * 80 + b"]" * 80 + b"}",
+    b'{"prompt": "x", "more": ' + b'{"a":' * 400 + b"1" + b"}" * 401,
     b"\xef\xbb\xbf{}",
     b"\xc2\xa0{}",
 ]

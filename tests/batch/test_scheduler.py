@@ -165,6 +165,14 @@ def test_a_long_prompt_does_not_hold_up_the_others():
     assert meanwhile >= 5000 // SLICE - 1
 
 
+def test_a_shared_beginning_is_computed_once():
+    pair, system = table_pair(drafted=False, stop=False), "1234567890" * 20
+    ran = play(pair, [{"id": n, "prompt": system + str(n), "max_tokens": 3} for n in range(9)], rows=4)
+    assert [one.stats.cached_tokens for one in ran.outcomes].count(len(system)) == 8
+    # The beginning once; of each item its own token and what it generated, less the last.
+    assert pair.target.fed == len(system) + 9 * 3
+
+
 def test_a_stop_string_ends_one_row_only():
     pair = table_pair(stop=False, drafted=False)
     whole = play(pair, [{"id": n, "prompt": str(n)} for n in range(4)]).texts

@@ -110,10 +110,12 @@ def test_the_order_of_the_input(profile, size):
     assert [one["id"] for one in records(out)] == ["long", "short", "talk", "odd", "last"]
 
 
-def test_plain_text(profile):
+def test_plain_text(profile, tmp_path):
     terminal = run(profile, "--output-format", "text", stdin=LINES)
     expected = [single(profile, prompt)["text"] for prompt in ("One river", "Two rivers", "Three rivers")]
     assert terminal.out == "".join(text + "\n" for text in expected)
+    run(profile, "--output-format", "text", "-o", str(tmp_path / "out"), stdin=LINES)
+    assert (tmp_path / "out").read_text() == terminal.out
     terminal = run(profile, "--output-format", "text", stdin=OBJECTS, code=1)
     assert "specgen: line 4: max_tokens must be" in terminal.err
 
