@@ -60,7 +60,7 @@ def record(result: Outcome | Failure, made: Made, *, statistics: bool = True) ->
         fields |= _statistics(result)
     fields |= {
         "profile": made.profile,
-        "acceptance": made.acceptance,
+        "acceptance": made.acceptance if result.job.task.sampling.temperature else "greedy",
         "strict": made.strict,
         "seed": result.job.task.seed,
         "fingerprint": result.job.fingerprint,
