@@ -13,7 +13,7 @@ import click
 from specgen import __version__
 from specgen.cli.environment import Environment
 from specgen.cli.options import Count, Number
-from specgen.cli.output import Played, describe_decoding, play, report_on
+from specgen.cli.output import Played, describe_decoding, describe_rule, describe_translation, play, report_on
 from specgen.cli.settings import SAMPLING
 from specgen.decoding.halt import Halt
 from specgen.display.json_lines import dump
@@ -117,6 +117,8 @@ class Conversation:
             "",
             max_tokens=request.max_tokens,
             decoding=describe_decoding(self._sampling),
+            rule=describe_rule(profile, replace(request, sampling=self._sampling)),
+            translation=describe_translation(self.session.pair),
             models=self.session.pair.describe(),
             drafts=profile.draft is not None and lookahead > 0,
             highlight=self.highlight,

@@ -16,7 +16,7 @@ from specgen.cli.inputs import read_prompt
 from specgen.cli.loading import load_models
 from specgen.cli.logs import library_messages
 from specgen.cli.options import common_options, option, pass_environment
-from specgen.cli.output import choose_form, describe_decoding, play, report_on
+from specgen.cli.output import choose_form, describe_decoding, describe_rule, describe_translation, play, report_on
 from specgen.cli.settings import Settings, generation_options
 from specgen.decoding.halt import Halt
 from specgen.display.renderer import Run
@@ -92,6 +92,9 @@ def _run(
         _fingerprint(prompt, profile, request),
         max_tokens=request.max_tokens,
         decoding=describe_decoding(request.sampling or profile.sampling),
+        rule=describe_rule(profile, request),
+        translation=describe_translation(pair),
+        strict=request.strict,
         models=pair.describe(),
         drafts=profile.draft is not None and lookahead > 0,
         highlight=settings.highlight,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from specgen.cli.environment import Environment
 from specgen.cli.signals import halting, repainting
@@ -13,8 +14,12 @@ from specgen.decoding.stats import Stats
 from specgen.display.renderer import Renderer, Run
 from specgen.display.tally import Tally
 from specgen.errors import ExitCode
-from specgen.profile import Sampling
+from specgen.profile import Profile, Sampling
 from specgen.text import Narration, Spoken
+
+if TYPE_CHECKING:
+    from specgen.api import Request
+    from specgen.models.load import Pair
 
 RENDERERS: Mapping[str, tuple[str, str]] = {
     "text": ("specgen.display.plain", "PlainRenderer"),
@@ -53,6 +58,18 @@ def choose_form(environment: Environment, *, live: bool | None, json: bool = Fal
 def describe_decoding(sampling: Sampling) -> str:
     """Say in a few words how tokens are chosen."""
     return "greedy" if sampling.temperature == 0 else f"temperature {sampling.temperature:g}"
+
+
+def describe_rule(profile: Profile, request: Request) -> str:
+    """Name what decides about drafts."""
+    sampling = request.sampling or profile.sampling
+    return "greedy" if sampling.temperature == 0 else request.acceptance or profile.acceptance
+
+
+def describe_translation(pair: Pair) -> str:
+    """Say how drafts cross vocabularies, or nothing where both are one."""
+    ways = {"intersection": "drafts through common tokens", "text": "drafts through text"}
+    return ways.get(pair.relation.kind, "") if pair.draft is not None else ""
 
 
 def play(environment: Environment, events: Iterable[Narration], run: Run, *, form: str, halt: Halt) -> Played:

@@ -48,6 +48,8 @@ def record(
         "tokens_per_second": _round(stats.tokens_per_second),
         "speedup": _round(stats.speedup),
         "baseline_tokens_per_second": _round(stats.baseline_tokens_per_second),
+        "acceptance": run.rule or None,
+        "strict": run.strict,
         "profile": run.profile,
         "seed": run.seed,
         "fingerprint": run.fingerprint,

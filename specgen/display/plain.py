@@ -97,4 +97,5 @@ def conclude(streams: Streams, run: Run, stats: Stats, reason: FinishReason, not
         streams.notice(message)
     if streams.stdout_is_terminal and streams.stderr_is_terminal:
         streams.note("")
-    streams.note(summary(stats, seed=run.seed, reason=reason, encoding=streams.stderr.encoding), dim=True)
+    rule = ", ".join(filter(None, (run.rule, run.translation, "strict" * run.strict)))
+    streams.note(summary(stats, seed=run.seed, reason=reason, rule=rule, encoding=streams.stderr.encoding), dim=True)

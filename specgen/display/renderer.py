@@ -66,6 +66,9 @@ class Run:
         fingerprint: a hash of everything that decides the text, the seed included.
         max_tokens: tokens at most, None where nobody knows.
         decoding: how tokens are chosen, such as ``greedy``.
+        rule: what decides about drafts: ``greedy`` or the name of an acceptance rule.
+        translation: how drafts cross vocabularies, in words; empty where both are one.
+        strict: whether every pass of the target has one shape.
         models: what was loaded where.
         drafts: whether anything proposes tokens.
         highlight: whether accepted drafts stay marked in the text on a terminal.
@@ -76,6 +79,9 @@ class Run:
     fingerprint: str
     max_tokens: int | None = None
     decoding: str = ""
+    rule: str = ""
+    translation: str = ""
+    strict: bool = False
     models: str = ""
     drafts: bool = True
     highlight: bool = False

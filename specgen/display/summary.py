@@ -14,13 +14,14 @@ _ASCII = str.maketrans({"·": "|", _NOT_MEASURED: "-"})
 _REMARKS: dict[FinishReason, str] = {"interrupted": "interrupted", "context": "context full"}
 
 
-def summary(stats: Stats, *, seed: int, reason: FinishReason, encoding: str | None = "utf-8") -> str:
+def summary(stats: Stats, *, seed: int, reason: FinishReason, rule: str = "", encoding: str | None = "utf-8") -> str:
     """Return the line: what was not measured is a dash, and a stream that cannot show the signs gets plain ones.
 
     Args:
         stats: of the whole run.
         seed: the run's seed.
         reason: why the run ended.
+        rule: what decided about drafts.
         encoding: of the stream that will show the line; ``None`` for one that takes any text.
     """
     parts = [
@@ -33,6 +34,8 @@ def summary(stats: Stats, *, seed: int, reason: FinishReason, encoding: str | No
             f"accepted {stats.accepted} of {stats.proposed} drafts",
             f"{_number(stats.mean_accepted_length)} tokens/round",
         ]
+        if rule:
+            parts.append(rule)
     else:
         parts.append("target alone")
     parts.append(f"seed {seed}")

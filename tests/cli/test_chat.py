@@ -46,7 +46,9 @@ def engine(monkeypatch):
             yield from story((f"answer {len(messages)}", "."), reason=halt.reason or engine.reason)
 
     monkeypatch.setattr(
-        specgen.api, "load", lambda profile, **_: SimpleNamespace(profile=profile, describe=lambda: "a with b")
+        specgen.api,
+        "load",
+        lambda profile, **_: SimpleNamespace(profile=profile, describe=lambda: "a with b", draft=None),
     )
     monkeypatch.setattr(specgen.api, "Session", Session)
     return engine

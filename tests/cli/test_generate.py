@@ -44,7 +44,7 @@ def engine(monkeypatch):
         engine.profile, engine.options = profile, options
         with options["progress"].stage("loading some/target"):
             engine.noise()
-        return SimpleNamespace(profile=profile, describe=lambda: "target (float32, cpu)")
+        return SimpleNamespace(profile=profile, describe=lambda: "target (float32, cpu)", draft=None)
 
     def stream(pair, prompt, request, *, halt):
         engine.prompt, engine.request = prompt, request
@@ -75,7 +75,8 @@ def test_text_on_standard_output_and_a_summary_on_standard_error(engine, profile
     terminal = run(profile, "Hi")
     assert terminal.out == "Hello world!\n"
     assert terminal.err == (
-        "3 tokens in 0.1 s · 37.5 tok/s · 1.5x target alone · accepted 1 of 1 drafts · 2.0 tokens/round · seed 7\n"
+        "3 tokens in 0.1 s · 37.5 tok/s · 1.5x target alone · accepted 1 of 1 drafts · 2.0 tokens/round · coupled"
+        " · seed 7\n"
     )
 
 
@@ -440,3 +441,14 @@ def test_a_prompt_longer_than_the_context(tiny):
     assert terminal.err.startswith("specgen: the prompt has ")
     assert terminal.err.count("\n") == 2
     assert terminal.out == ""
+
+
+def test_the_summary_and_the_record_name_the_rule(tiny):
+    assert " · coupled · seed" in run(tiny.profile, "-n", "8", "-t", "0.8", "Hi").err
+    assert " · greedy · seed" in run(tiny.profile, "-n", "8", "-t", "0", "--acceptance", "block", "Hi").err
+    assert (
+        " · block, strict · seed"
+        in run(tiny.profile, "-n", "8", "-t", "0.8", "--acceptance", "block", "--strict", "Hi").err
+    )
+    record = json.loads(run(tiny.profile, "-n", "8", "-t", "0.8", "--strict", "--json", "Hi").out)
+    assert (record["acceptance"], record["strict"]) == ("coupled", True)

@@ -42,6 +42,8 @@ def test_the_record():
         "tokens_per_second": 50.0,
         "speedup": 2.0,
         "baseline_tokens_per_second": 25.0,
+        "acceptance": None,
+        "strict": False,
         "profile": "toy",
         "seed": 7,
         "fingerprint": "f00d",
