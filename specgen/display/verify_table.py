@@ -12,7 +12,13 @@ from specgen.verify.report import CaseResult, Divergence, Report, Token
 if TYPE_CHECKING:
     from rich.table import Table
 
-_WHO = {"draft": "draft", "self": "target itself", "random": "random ids", "none": "nobody"}
+_WHO = {
+    "draft": "draft",
+    "lookup": "lookup in the text",
+    "self": "target itself",
+    "random": "random ids",
+    "none": "nobody",
+}
 _WAYS = {
     "same": "",
     "intersection": ", through the tokens that both vocabularies have (TLI)",

@@ -54,7 +54,7 @@ def margin(dtype: torch.dtype, magnitude: float) -> float:
 
     Args:
         dtype: the target's arithmetic.
-        magnitude: of the largest logit concerned.
+        magnitude: of the largest logit at that place.
     """
     if dtype not in (torch.bfloat16, torch.float16):
         return _SINGLE
@@ -117,8 +117,8 @@ def opinions(
 def _judge(position: int, token: int, logits: Tensor, scores: Tensor, temperature: float) -> Opinion:
     best = scores.topk(2)
     choice = int(scores.argmax())
-    # The row's best logit counts, too: what a layer rounds differently moves all logits of a row.
-    magnitude = float(torch.stack([logits.max(), logits[choice], logits[token]]).abs().max())
+    # Of the whole row: what a layer rounds differently moves every logit, the small ones of likely tokens included.
+    magnitude = float(logits.abs().masked_fill(logits.isinf(), 0).max())
     return Opinion(
         position=position,
         token=token,

@@ -59,7 +59,7 @@ class Decoder:
         self.slots = max(slots_for(task, pair.context, most=most, columns=self.columns) for task in tasks)
         self._proposers: dict[Source, Proposer | None] = {
             "none": None,
-            "draft": drafter(pair),
+            "draft" if pair.draft is not None else "lookup": drafter(pair),
             "self": SelfDraft(pair.target, columns=self.columns),
             "random": RandomDraft(pair.target.vocab_size),
         }

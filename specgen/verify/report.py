@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Source = Literal["draft", "self", "random", "none"]
+Source = Literal["draft", "lookup", "self", "random", "none"]
 Kind = Literal["tie", "fault"]
 
 
@@ -36,7 +36,8 @@ class Case:
     """A way of decoding the prompts, to be compared with the target alone on one row.
 
     Attributes:
-        source: who proposes: the pair's ``draft``, the target itself, ``random`` ids, or nobody.
+        source: who proposes: the pair's ``draft``, a ``lookup`` in the text, the target itself, ``random`` ids, or
+            nobody.
         temperature: of the sampling; 0 is greedy.
         lookahead: tokens proposed a round.
         rows: prompts side by side.
@@ -50,7 +51,7 @@ class Case:
     def __str__(self) -> str:
         """Say it in a few words."""
         rows = f"{self.rows} row{'s' * (self.rows != 1)}"
-        who = {"draft": "draft", "self": "self-draft", "random": "random draft", "none": "target alone"}[self.source]
+        who = {"self": "self-draft", "random": "random draft", "none": "target alone"}.get(self.source, self.source)
         return f"{who}, k {self.lookahead}, temperature {self.temperature:g}, {rows}"
 
 

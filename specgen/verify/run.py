@@ -74,12 +74,12 @@ def cases(request: Request, temperature: float, *, drafted: bool) -> list[Case]:
     Args:
         request: lookaheads and rows.
         temperature: of all of them.
-        drafted: whether the pair has a draft; without one the target drafts for itself.
+        drafted: whether the pair has a draft; without one tokens are looked up in the text.
     """
     lookaheads, rows = [k for k in request.lookaheads if k], list(request.rows)
     alone = [Case("none", temperature, 0, count) for count in rows if count > 1]
-    first: Source = "draft" if drafted else "self"
-    controls: tuple[Source, ...] = ("self", "random") if drafted else ("random",)
+    first: Source = "draft" if drafted else "lookup"
+    controls: tuple[Source, ...] = ("self", "random")
     if request.thorough:
         every = list(product(lookaheads, rows))
         return [Case(source, temperature, k, count) for source in (first, *controls) for k, count in every] + alone

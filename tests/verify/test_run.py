@@ -59,10 +59,10 @@ def test_the_cases_meet_every_lookahead_every_row_count_and_every_source():
         found = cases(Request(), 0.8, drafted=drafted)
         assert {case.lookahead for case in found} == {0, 1, 2, 4, 8}
         assert {case.rows for case in found} == {1, 2, 4}
-        assert {case.source for case in found} == {"self", "random", "none"} | ({"draft"} if drafted else set())
+        assert {case.source for case in found} == {"self", "random", "none", "draft" if drafted else "lookup"}
     every = cases(Request(thorough=True), 0.0, drafted=True)
     assert len(every) == len(set(every)) == 3 * 4 * 3 + 2
-    assert cases(Request(rows=(1,), lookaheads=(3,)), 0.0, drafted=False)[0].source == "self"
+    assert cases(Request(rows=(1,), lookaheads=(3,)), 0.0, drafted=False)[0].source == "lookup"
 
 
 def test_a_sound_pair_in_float32_is_equal_everywhere(pair):
@@ -84,10 +84,10 @@ def test_it_says_what_it_does_before_it_does_it(pair):
     assert "draft, k 8, temperature 0.8, 2 rows" in steps or "draft, k 8, temperature 0.8, 1 row" in steps
 
 
-def test_without_a_draft_the_target_drafts_for_itself(profile):
+def test_without_a_draft_tokens_are_looked_up(profile):
     found = report(load(profile, overrides=["draft=null"]))
     assert found.ok
-    assert {result.case.source for result in found.cases} == {"self", "random", "none"}
+    assert {result.case.source for result in found.cases} == {"lookup", "self", "random", "none"}
 
 
 def test_a_second_cache_is_no_second_copy_of_the_weights(pair):
