@@ -100,11 +100,11 @@ class Settings:
 @option(
     "-k",
     "--lookahead",
-    type=Count(min=1),
+    type=Count(min=0),
     multiple=True,
     default=(1, 2, 4, 8),
     metavar="N",
-    help="Propose N tokens a round; may be given several times.  [default: 1, 2, 4 and 8]",
+    help="Propose N tokens a round; may be given several times; 0 is the reference.  [default: 1, 2, 4 and 8]",
 )
 @option(
     "--rows",

@@ -217,3 +217,10 @@ def test_kernels_that_round_by_column_are_reported_in_a_strict_run(rounded, monk
 def test_strict_has_room_for_so_many_columns():
     with pytest.raises(UsageError, match="lookahead of 11, not 12"):
         Request(strict=True, lookaheads=(1, 12))
+
+
+def test_a_lookahead_of_0_is_the_reference_and_no_case():
+    assert cases(Request(lookaheads=(0, 2), rows=(1,)), 0.0, drafted=True) == cases(
+        Request(lookaheads=(2,), rows=(1,)), 0.0, drafted=True
+    )
+    assert cases(Request(lookaheads=(0,), rows=(1,)), 0.0, drafted=True) == []
