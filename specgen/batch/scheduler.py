@@ -259,13 +259,16 @@ class Scheduler:
         return Beat(rows, tokens, seconds, baseline, not plain)
 
     def _dismiss(self) -> Iterator[Outcome]:
+        """Let the rows go that are over, from the last one on, because a row that goes is replaced by the last."""
         assert self._engine is not None
+        over: list[Outcome] = []
         for place in reversed(range(len(self._seated))):
             row = self._seated[place]
             reason = self._engine.reason(place) or ("stop" if row.speech.stopped else None)
             if reason is not None:
                 self._release(place)
-                yield row.outcome(reason)
+                over.append(row.outcome(reason))
+        yield from reversed(over)
 
     def _release(self, place: int) -> None:
         assert self._engine is not None
