@@ -75,7 +75,7 @@ def generate(environment: Environment, prompt: str, settings: Settings) -> int:
     form = choose_form(environment, live=settings.live, json=settings.json)
     with library_messages(environment), ExitStack() as files:
         trace = _open_trace(settings.trace, files)
-        pair = load_models(environment, profile, settings)
+        pair = load_models(environment, profile, settings, prompt=prompt)
         return _run(environment, pair, prompt, request, settings, form=form, trace=trace)
 
 

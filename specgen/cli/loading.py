@@ -21,11 +21,23 @@ def progress_for(environment: Environment) -> Progress:
     return LineProgress(environment.notice, environment.detail)
 
 
-def load_models(environment: Environment, profile: Profile, settings: Settings) -> Pair:
-    """Load the models of a profile, saying what is loaded where."""
+def load_models(
+    environment: Environment, profile: Profile, settings: Settings, *, prompt: str | None = None, rows: int = 1
+) -> Pair:
+    """Load the models of a profile, saying what is loaded where, unless they would not fit.
+
+    Args:
+        environment: the streams.
+        profile: the pair.
+        settings: the command's options.
+        prompt: the text to come, where it is known; its size bounds what has to fit.
+        rows: sequences side by side.
+    """
     from specgen import api
 
     environment.detail(f"profile {profile.name}" + (f" from {profile.source}" if profile.source else ""))
+    if not settings.skip_memory_check:
+        _check_memory(environment, profile, settings, prompt, rows)
     pair = api.load(
         profile,
         offline=settings.offline,
@@ -34,3 +46,25 @@ def load_models(environment: Environment, profile: Profile, settings: Settings) 
     )
     environment.detail(pair.describe())
     return pair
+
+
+def _check_memory(
+    environment: Environment, profile: Profile, settings: Settings, prompt: str | None, rows: int
+) -> None:
+    from specgen.memory.preflight import check_fits, expected_tokens
+
+    tokens = expected_tokens(prompt, settings.system)
+    plan = check_fits(
+        profile,
+        context=tokens + settings.max_tokens,
+        prompt=tokens,
+        batch=rows,
+        lookahead=settings.lookahead,
+        rule=settings.acceptance,
+    )
+    if plan is None:
+        environment.detail("cannot tell beforehand whether the models fit")
+    elif plan.verdict == "tight":
+        environment.notice(f"memory will be tight: {plan.peak.name} leaves {plan.left / 1e9:.2f} GB")
+    else:
+        environment.detail(f"needs {plan.need / 1e9:.2f} GB at its peak, {plan.left / 1e9:.2f} GB stay free")

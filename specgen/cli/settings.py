@@ -47,6 +47,7 @@ class Settings:
     raw: bool = False
     json: bool = False
     strict: bool = False
+    skip_memory_check: bool = False
     trace: str | None = None
 
     def __post_init__(self) -> None:
@@ -187,6 +188,7 @@ _PLACES = (
     ),
     option("--device", metavar="NAME", help="Where both models run: auto, cpu, cuda, cuda:1, mps, xpu."),
     option("--offline", is_flag=True, help="Use only what is on this machine."),
+    option("--skip-memory-check", is_flag=True, help="Load the models even if they are not expected to fit."),
     option(
         "--trust-remote-code",
         is_flag=True,
