@@ -96,3 +96,17 @@ def test_two_thousand_random_configurations_equal_plain_decoding(part):
         texts = play(engine, rows, queue, schedule)
         for task, text in zip(queue, texts, strict=True):
             assert text == plain(seed, context, task), (number, source, schedule, rows)
+
+
+def test_a_row_at_the_end_of_the_context_is_not_fed_past_it_for_its_neighbours():
+    """Its positions end there: a model with learned positions has no row for the next one."""
+    queue = [Task([1] * 10, 30), Task([2, 3], 14)]
+    engine = Engine(TableModel(VOCAB, 1, context=16), RandomDraft(VOCAB), rows=2, slots=40)
+    assert play(engine, 2, queue, [6]) == [plain(1, 16, task) for task in queue]
+
+
+@pytest.mark.parametrize("source", ["tokens", "text"])
+def test_a_translated_row_that_moves_takes_its_drafts_along(source):
+    queue = [Task([1, 2, 3], 2), Task([4, 5, 6, 7], 12), Task([2, 2], 12)]
+    engine = Engine(TableModel(VOCAB, 3), proposer(source, 3), rows=3, slots=40)
+    assert play(engine, 3, queue, [3]) == [plain(3, 10_000, task) for task in queue]
