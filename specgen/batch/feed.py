@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from specgen.batch.items import BadLine, InputFormat, Item, detect, parse
+from specgen.batch.items import InputFormat, Item, detect, parse
 from specgen.batch.lines import Line, LineReader
+from specgen.batch.settings import BadLine
 from specgen.decoding.noise import derive
 from specgen.errors import PromptError
 from specgen.profile import Profile, Sampling

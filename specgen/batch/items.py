@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from specgen.batch.lines import Line
+from specgen.batch.settings import CHECKS, BadLine, read_settings
 
 InputFormat = Literal["lines", "jsonl", "openai"]
 FORMATS: Final[tuple[InputFormat, ...]] = ("lines", "jsonl", "openai")
 
-_SEEDS: Final = 2**63
 _DEEPEST: Final = 64
-
-
-class BadLine(Exception):
-    """A line that asks for nothing that can be done.
-
-    Args:
-        message: what is wrong with it.
-        id_: the id that it gave, if that much could be read.
-    """
-
-    def __init__(self, message: str, id_: str | int | None = None) -> None:
-        super().__init__(message)
-        self.message, self.id = message, id_
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +133,10 @@ def _id(found: dict[str, Any], line: Line) -> str | int:
 
 def _object(line: Line, found: dict[str, Any], id_: str | int) -> Item:
     prompt = _prompt(found)
-    settings = _settings(found)
+    settings = read_settings(found)
     if "system" in settings and not isinstance(prompt, str) and any(m["role"] == "system" for m in prompt):
         raise BadLine("both system and a system message", id_)
-    known = {"id", "custom_id", "prompt", "messages", *_CHECKS}
+    known = {"id", "custom_id", "prompt", "messages", *CHECKS}
     return Item(
         line.number,
         id_,
@@ -205,7 +192,7 @@ def _envelope(line: Line, found: dict[str, Any]) -> Item:
     if isinstance(body.get("prompt"), list) and len(body["prompt"]) == 1:
         body["prompt"] = body["prompt"][0]
     try:
-        prompt, settings = _prompt(body), _settings(body)
+        prompt, settings = _prompt(body), read_settings(body)
     except BadLine as error:
         raise BadLine(error.message, id_) from None
     return Item(line.number, id_, prompt, settings, {}, kind, raw=kind == "text_completion")
@@ -240,46 +227,3 @@ def _message(message: object) -> Mapping[str, str]:
     if not isinstance(content, str):
         raise BadLine(f"a message's content must be text, not {_kind(content)}")
     return {"role": role, "content": content}
-
-
-def _whole(least: int, below: int = 2**31) -> Callable[[object], bool]:
-    return lambda value: type(value) is int and least <= value < below
-
-
-def _number(test: Callable[[float], bool]) -> Callable[[object], bool]:
-    def check(value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e9:
-            return False
-        return math.isfinite(value) and test(value)
-
-    return check
-
-
-def _is_stop(value: object) -> bool:
-    stops = [value] if isinstance(value, str) else value
-    return isinstance(stops, list) and all(isinstance(stop, str) and stop for stop in stops)
-
-
-_CHECKS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
-    "system": (lambda value: isinstance(value, str), "a string"),
-    "max_tokens": (_whole(1), "a whole number from 1 on"),
-    "temperature": (_number(lambda x: x >= 0), "a number from 0 on"),
-    "top_k": (_whole(0), "a whole number from 0 on"),
-    "top_p": (_number(lambda x: 0 < x <= 1), "above 0 and at most 1"),
-    "min_p": (_number(lambda x: 0 <= x <= 1), "between 0 and 1"),
-    "repetition_penalty": (_number(lambda x: x > 0), "a number above 0"),
-    "seed": (_whole(0, _SEEDS), "a whole number from 0 to 2^63 - 1"),
-    "stop": (_is_stop, "a string or a list of strings, none of them empty"),
-}
-
-
-def _settings(found: dict[str, Any]) -> dict[str, Any]:
-    settings = {}
-    for key, (check, wanted) in _CHECKS.items():
-        value = found.get(key)
-        if value is None:
-            continue
-        if not check(value):
-            raise BadLine(f"{key} must be {wanted}")
-        settings[key] = value
-    return settings

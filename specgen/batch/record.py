@@ -7,7 +7,7 @@ from typing import Any
 
 from specgen import __version__
 from specgen.batch.feed import Failure
-from specgen.batch.scheduler import Outcome
+from specgen.batch.happenings import Outcome
 
 OUTPUTS = ("specgen", "openai", "text")
 

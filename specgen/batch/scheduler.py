@@ -5,105 +5,23 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from specgen.batch.feed import Failure, Feed, Job, Preparer
+from specgen.batch.feed import Failure, Feed, Job
+from specgen.batch.happenings import Beat, Happening, Outcome, Shrunk
 from specgen.batch.pace import Pace
+from specgen.batch.row import Row
 from specgen.batch.rows import Seats
 from specgen.decoding.engine import Engine
-from specgen.decoding.events import FinishReason, Prompted, Round
+from specgen.decoding.events import Prompted
 from specgen.decoding.halt import Halt
-from specgen.decoding.stats import Stats
-from specgen.errors import UsageError
 from specgen.text import Speech
-
-if TYPE_CHECKING:
-    from specgen.api import Request
-    from specgen.models.load import Pair
 
 SLICE = 256
 """Tokens of a prompt that are computed for each free seat between two rounds: the longest that the others wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """An item that has its text.
-
-    Attributes:
-        job: the item.
-        text: what the target wrote.
-        reason: why it ended.
-        stats: counts and times.
-        baseline_seconds: what its tokens would have taken the target alone, beside as many rows; None if not measured.
-    """
-
-    job: Job
-    text: str
-    reason: FinishReason
-    stats: Stats
-    baseline_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """A round of all rows.
-
-    Attributes:
-        rows: how many played.
-        tokens: committed in all of them.
-        seconds: of the round, prompts that were filled before it included.
-        baseline_seconds: what the same would have taken the target alone; None if not measured.
-        drafted: whether anything was proposed.
-    """
-
-    rows: int
-    tokens: int
-    seconds: float
-    baseline_seconds: float | None
-    drafted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Shrunk:
-    """Memory ran out, and the batch goes on with fewer rows."""
-
-    rows: int
-
-
-Happening = Outcome | Failure | Beat | Shrunk
-
-
-@dataclass(slots=True)
-class _Row:
-    """A job in a row of the engine."""
-
-    job: Job
-    speech: Speech
-    since: float
-    cached: int = 0
-    prefill: float = 0.0
-    stats: Stats = field(default_factory=Stats)
-    text: list[str] = field(default_factory=list)
-    baseline: float | None = 0.0
-
-    def hear(self, played: Round, plain_seconds: float | None) -> None:
-        spoken = self.speech.hear(played)
-        self.stats.add(spoken.round)
-        self.text.append(spoken.text)
-        if self.baseline is not None:
-            tokens = len(spoken.round.tokens)
-            self.baseline = None if plain_seconds is None else self.baseline + tokens * plain_seconds
-
-    def outcome(self, reason: FinishReason) -> Outcome:
-        if self.speech.stopped:
-            reason = "stop"
-        else:
-            self.text.append(self.speech.finish())
-        return Outcome(self.job, "".join(self.text), reason, self.stats, self.baseline)
 
 
 class Scheduler:
@@ -144,8 +62,8 @@ class Scheduler:
         self._timeout, self._clock = timeout, clock
         self._pool_size = pool or max(8 * seats.most, 32)
         self._pool: deque[Job] = deque()
-        self._seated: list[_Row] = []
-        self._entering: _Row | None = None
+        self._seated: list[Row] = []
+        self._entering: Row | None = None
         self._engine: Engine | None = None
 
     @property
@@ -211,7 +129,7 @@ class Scheduler:
                 engine = self._ready(job)
                 self._pool.popleft()
                 speech = Speech(self._tokenizer, job.stops, self._skip, preview=False)
-                entering = self._entering = _Row(job, speech, start)
+                entering = self._entering = Row(job, speech, start)
                 entering.cached = engine.begin(job.task)
             assert self._engine is not None
             budget -= max(self._engine.fill(budget), 1)
@@ -301,69 +219,6 @@ class Scheduler:
         self._pool.extendleft(reversed(lost))
         self.seats.resize(max(self.seats.most // 2, 1))
         return Shrunk(self.seats.most)
-
-
-def schedule(
-    pair: Pair,
-    request: Request,
-    feed: Feed,
-    *,
-    seats: Seats,
-    halt: Halt,
-    timeout: float | None = None,
-    clock: Callable[[], float] = perf_counter,
-    pool: int | None = None,
-) -> Scheduler:
-    """Return a scheduler for a pair, ready to run.
-
-    Args:
-        pair: the models; they serve this run alone.
-        request: what the run asks for; an item's own settings win.
-        feed: where items come from.
-        seats: how many rows to use.
-        halt: ends the run after the round in progress.
-        timeout: seconds for an item.
-        clock: seconds, monotonic.
-        pool: items to choose from at most.
-
-    Raises:
-        UsageError: the lookahead is too long for a strict run.
-    """
-    from specgen.decoding.drafting import drafter
-    from specgen.models.strict import COLUMNS
-
-    k = pair.profile.lookahead if request.lookahead is None else request.lookahead
-    columns = COLUMNS if request.strict else None
-    if columns and k >= columns:
-        raise UsageError(
-            f"--strict has room for a lookahead of {columns - 1}, not {k}", f"use -k {columns - 1} or less"
-        )
-    rule = request.acceptance or pair.profile.acceptance
-
-    def engine(rows: int, slots: int) -> Engine:
-        return Engine(
-            pair.target,
-            drafter(pair) if k else None,
-            rows=rows,
-            slots=slots + (columns or 0),
-            rule=rule,
-            columns=columns,
-        )
-
-    feed.preparer = Preparer(pair, request)
-    return Scheduler(
-        feed,
-        engine,
-        seats=seats,
-        tokenizer=pair.tokenizer,
-        skip=pair.stop_ids,
-        pace=Pace(k, baseline=request.baseline),
-        context=pair.context,
-        halt=halt,
-        timeout=timeout,
-        clock=clock,
-        pool=pool,
-    )
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -6,125 +6,33 @@ import contextlib
 import dataclasses
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-import click
+from typing import TYPE_CHECKING
 
 from specgen import __version__
+from specgen.cli.batch_files import choose_seed, open_feed, open_journal, open_source
+from specgen.cli.batch_options import BatchSettings
 from specgen.cli.environment import Environment
 from specgen.cli.loading import load_models
 from specgen.cli.logs import library_messages
-from specgen.cli.options import Count, Number, option
 from specgen.cli.settings import Settings
 from specgen.cli.signals import halting
 from specgen.decoding.halt import Halt
 from specgen.display.batch_progress import Bar, BatchProgress, Lines, Sum, batch_summary
 from specgen.display.escape import printable
 from specgen.display.json_lines import dump
-from specgen.errors import ExitCode, PromptError, UsageError
+from specgen.errors import ExitCode
 from specgen.profile import Profile
 
 if TYPE_CHECKING:
     from specgen.api import Request
     from specgen.batch.feed import Failure, Feed
+    from specgen.batch.happenings import Happening, Outcome
     from specgen.batch.journal import Journal
-    from specgen.batch.scheduler import Happening, Outcome
 
 _MANY = 200
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BatchSettings:
-    """The values of the options that only a batch has."""
-
-    file: str | None
-    input_format: str
-    output: str | None
-    resume: bool
-    output_format: str
-    ordered: bool
-    batch_size: int | None
-    item_timeout: float | None
-    max_items: int | None
-    item_stats: bool
-    fail_fast: bool
-
-    @classmethod
-    def take(cls, options: dict[str, Any]) -> BatchSettings:
-        """Take the batch's options out of all that were given."""
-        return cls(**{field.name: options.pop(field.name) for field in dataclasses.fields(cls)})
-
-    def wanted(self, prompt: Sequence[str], environment: Environment) -> bool:
-        """Whether this run is a batch.
-
-        Raises:
-            UsageError: it is one and something else as well.
-        """
-        if prompt:
-            given = "-f" if self.file else "-o" if self.output else "--resume" if self.resume else None
-            if given:
-                raise UsageError(f"{given} is for a batch, and a PROMPT is one text", "leave one of them out")
-            return False
-        return self.file is not None or not environment.stdin_is_terminal
-
-    def check(self, settings: Settings) -> None:
-        """Refuse what does not go together.
-
-        Raises:
-            UsageError: with the way out.
-        """
-        if self.resume and not self.output:
-            raise UsageError("--resume needs the file to go on with", "-o FILE --resume")
-        if self.resume and self.output_format == "text":
-            raise UsageError("plain text says not which prompts are done", "--resume works with the other formats")
-        if settings.trace:
-            raise UsageError("--trace follows one prompt", "leave it out, or give one PROMPT")
-
-
-class _Rows(Count):
-    """A number of rows, or ``auto``."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return None if value in (None, "auto") else super().convert(value, param, ctx)
-
-
-BATCH_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    option("-f", "--file", metavar="FILE", help="Prompts, one a line or a JSON object a line; - is standard input."),
-    option(
-        "--input-format",
-        type=click.Choice(["auto", "lines", "jsonl", "openai"]),
-        default="auto",
-        show_default=True,
-        help="What a line of a batch is; auto tells it from the first one.",
-    ),
-    option("-o", "--output", metavar="FILE", help="Write a batch's records there, with a manifest beside it."),
-    option("--resume", is_flag=True, help="Go on with the records in -o FILE: run what is missing or failed."),
-    option(
-        "--output-format",
-        type=click.Choice(["specgen", "openai", "text"]),
-        default="specgen",
-        show_default=True,
-        help="What is written of each item of a batch.",
-    ),
-    option("--ordered", is_flag=True, help="Write the items in the order of the input, not as they are done."),
-    option(
-        "--batch-size",
-        type=_Rows(min=1, max=1024),
-        metavar="auto|N",
-        help="Items side by side.  [default: auto, what fits]",
-    ),
-    option("--item-timeout", type=Number(min=0, min_open=True), metavar="S", help="Seconds for an item at most."),
-    option("--max-items", type=Count(min=1), metavar="N", help="Run N items at most."),
-    option(
-        "--item-stats/--no-item-stats",
-        default=True,
-        help="Leave out what differs from run to run, such as seconds.",
-    ),
-    option("--fail-fast", is_flag=True, help="End a batch at the first item that fails."),
-)
 
 
 def run_batch(environment: Environment, settings: Settings, batch: BatchSettings) -> int:
@@ -132,11 +40,11 @@ def run_batch(environment: Environment, settings: Settings, batch: BatchSettings
     batch.check(settings)
     with library_messages(environment), ExitStack() as closing:
         profile = settings.load_profile(environment)
-        source = closing.enter_context(_source(environment, batch.file))
-        journal = _open_journal(batch, source, closing)
-        feed = _feed(environment, batch, source, journal)
+        source = closing.enter_context(open_source(environment, batch.file))
+        journal = open_journal(batch, source, closing)
+        feed = open_feed(environment, batch, source, journal)
         closing.callback(feed.close)
-        request = settings.request(profile, _seed(environment, settings, batch))
+        request = settings.request(profile, choose_seed(environment, settings, batch))
         return _Run(environment, settings, batch, profile, request, feed, journal).play()
 
 
@@ -167,7 +75,7 @@ class _Run:
     def play(self) -> int:
         """Load, run, and say how it went."""
         from specgen.batch.rows import Seats
-        from specgen.batch.scheduler import schedule
+        from specgen.batch.run import schedule
 
         environment = self.environment
         rows = self.batch.batch_size or self._rows()
@@ -205,7 +113,7 @@ class _Run:
     def _rows(self) -> int:
         from specgen.batch.rows import rows_that_fit, unplanned_rows
 
-        if getattr(self.settings, "skip_memory_check", False):
+        if self.settings.skip_memory_check:
             return unplanned_rows(self.profile)
         k = self.profile.lookahead if self.request.lookahead is None else self.request.lookahead
         return rows_that_fit(self.profile, max_tokens=self.request.max_tokens, lookahead=k)
@@ -227,7 +135,7 @@ class _Run:
 
     def _take(self, happening: Happening, progress: BatchProgress) -> None:
         from specgen.batch.feed import Failure
-        from specgen.batch.scheduler import Beat, Outcome, Shrunk
+        from specgen.batch.happenings import Beat, Outcome, Shrunk
 
         so_far = self.sum
         match happening:
@@ -283,8 +191,8 @@ class _Run:
             self.environment.write(printable(line))
 
     def _line(self, result: Outcome | Failure) -> str:
+        from specgen.batch.happenings import Outcome
         from specgen.batch.record import openai_record, record
-        from specgen.batch.scheduler import Outcome
 
         statistics = self.batch.item_stats
         match self.batch.output_format:
@@ -330,66 +238,3 @@ class _Run:
         if (code or self._stopped or so_far.failed) and self.batch.output and self.batch.output_format != "text":
             what = "goes on" if code or self._stopped else "tries the failed ones again"
             self.environment.note(f"the same command with --resume {what}", dim=True)
-
-
-@contextmanager
-def _source(environment: Environment, file: str | None) -> Iterator[BinaryIO]:
-    if file is None or file == "-":
-        yield environment.stdin
-        return
-    try:
-        stream = Path(file).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "-f FILE takes prompts, one a line") from None
-    with stream:
-        yield stream
-
-
-def _open_journal(batch: BatchSettings, source: BinaryIO, closing: ExitStack) -> Journal | None:
-    if batch.output is None:
-        return None
-    from specgen.batch.journal import Journal
-
-    journal = closing.enter_context(Journal(Path(batch.output), resume=batch.resume, source=source))
-    if journal.kept.failed:
-        journal.tidy(failures=False, ordered=False)
-    return journal
-
-
-def _feed(environment: Environment, batch: BatchSettings, source: BinaryIO, journal: Journal | None) -> Feed:
-    from specgen.batch.feed import Feed
-    from specgen.batch.lines import LineReader
-
-    if journal is not None and journal.kept.torn:
-        environment.notice(f"dropped an incomplete last line of {journal.kept.torn:,} bytes")
-    feed = Feed(
-        LineReader(source),
-        format_=None if batch.input_format == "auto" else batch.input_format,  # type: ignore[arg-type]
-        done=journal.kept.done if journal else None,
-        limit=batch.max_items,
-    )
-    name = "standard input" if batch.file in (None, "-") else batch.file
-    try:
-        while not feed.begin(0.2):
-            if feed.reader.over:
-                raise PromptError(
-                    f"the prompt is empty: {name} holds no text",
-                    'specgen generate "Explain speculative decoding in one sentence."\n'
-                    "specgen generate -f prompts.txt -o texts.jsonl",
-                )
-    except OSError as error:
-        raise UsageError(f"cannot read {name}: {error}", "-f FILE takes prompts, one a line") from None
-    return feed
-
-
-def _seed(environment: Environment, settings: Settings, batch: BatchSettings) -> int:
-    """The seed that was given, or that of the run that is resumed, or a new one."""
-    if settings.seed is not None:
-        return settings.seed
-    if batch.resume and batch.output:
-        from specgen.batch.journal import read_manifest
-
-        seed = read_manifest(Path(batch.output)).get("seed")
-        if isinstance(seed, int) and 0 <= seed < 2**63:
-            return seed
-    return environment.draw_seed()

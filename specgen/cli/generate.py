@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specgen.cli.batch import BATCH_OPTIONS, BatchSettings, run_batch
+from specgen.cli.batch import run_batch
+from specgen.cli.batch_options import BATCH_OPTIONS, BatchSettings
 from specgen.cli.environment import Environment
 from specgen.cli.inputs import read_prompt
 from specgen.cli.loading import load_models

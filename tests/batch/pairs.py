@@ -7,9 +7,10 @@ import json
 
 from specgen.api import Request
 from specgen.batch.feed import Failure, Feed
+from specgen.batch.happenings import Beat, Outcome, Shrunk
 from specgen.batch.lines import LineReader
 from specgen.batch.rows import Seats
-from specgen.batch.scheduler import Beat, Outcome, Shrunk, schedule
+from specgen.batch.run import schedule
 from specgen.decoding.halt import Halt
 from specgen.models import cache
 from specgen.models.attention import NAME

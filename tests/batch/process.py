@@ -11,7 +11,7 @@ import torch
 
 import specgen.batch.record
 import specgen.batch.rows
-import specgen.batch.scheduler
+import specgen.batch.run
 import specgen.cli.generate
 import specgen.models.load  # noqa: F401
 from specgen.cli.main import main

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from specgen.batch.items import BadLine, detect, parse
+from specgen.batch.items import detect, parse
 from specgen.batch.lines import Line
+from specgen.batch.settings import BadLine
 from tests.batch.hostile import HOSTILE
 
 

@@ -11,7 +11,8 @@ import torch
 
 from specgen.api import Request, generate
 from specgen.batch.feed import row_seed
-from specgen.batch.scheduler import SLICE, Beat, Outcome, is_out_of_memory
+from specgen.batch.happenings import Beat, Outcome
+from specgen.batch.scheduler import SLICE, is_out_of_memory
 from specgen.decoding.halt import Halt
 from specgen.profile import Sampling
 from tests.batch.hostile import HOSTILE

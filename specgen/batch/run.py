@@ -1,0 +1,78 @@
+"""A batch for a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from specgen.api import Request
+from specgen.batch.feed import Feed, Preparer
+from specgen.batch.pace import Pace
+from specgen.batch.rows import Seats
+from specgen.batch.scheduler import Scheduler
+from specgen.decoding.drafting import drafter
+from specgen.decoding.engine import Engine
+from specgen.decoding.halt import Halt
+from specgen.errors import UsageError
+from specgen.models.load import Pair
+from specgen.models.strict import COLUMNS
+
+
+def schedule(
+    pair: Pair,
+    request: Request,
+    feed: Feed,
+    *,
+    seats: Seats,
+    halt: Halt,
+    timeout: float | None = None,
+    clock: Callable[[], float] = perf_counter,
+    pool: int | None = None,
+) -> Scheduler:
+    """Return a scheduler for a pair, ready to run.
+
+    Args:
+        pair: the models; they serve this run alone.
+        request: what the run asks for; an item's own settings win.
+        feed: where items come from.
+        seats: how many rows to use.
+        halt: ends the run after the round in progress.
+        timeout: seconds for an item.
+        clock: seconds, monotonic.
+        pool: items to choose from at most.
+
+    Raises:
+        UsageError: the lookahead is too long for a strict run.
+    """
+    k = pair.profile.lookahead if request.lookahead is None else request.lookahead
+    columns = COLUMNS if request.strict else None
+    if columns and k >= columns:
+        raise UsageError(
+            f"--strict has room for a lookahead of {columns - 1}, not {k}", f"use -k {columns - 1} or less"
+        )
+    rule = request.acceptance or pair.profile.acceptance
+
+    def engine(rows: int, slots: int) -> Engine:
+        return Engine(
+            pair.target,
+            drafter(pair) if k else None,
+            rows=rows,
+            slots=slots + (columns or 0),
+            rule=rule,
+            columns=columns,
+        )
+
+    feed.preparer = Preparer(pair, request)
+    return Scheduler(
+        feed,
+        engine,
+        seats=seats,
+        tokenizer=pair.tokenizer,
+        skip=pair.stop_ids,
+        pace=Pace(k, baseline=request.baseline),
+        context=pair.context,
+        halt=halt,
+        timeout=timeout,
+        clock=clock,
+        pool=pool,
+    )
