@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 CORPUS = [
     "the quick brown fox jumps over the lazy dog and the cat sat on the mat",
     "def add(a, b):\n    return a + b\n\nprint(add(1, 2))",
-    "naïve café – 東京 is far away, 🙂 isn't it?",
+    "naïve café, 東京 is far away, 🙂 isn't it?",
 ]
 
 

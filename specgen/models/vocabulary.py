@@ -19,8 +19,8 @@ class Relation:
     """How the draft's token ids relate to the target's.
 
     Attributes:
-        kind: ``same`` when ids below ``common`` mean the same; ``intersection`` when the tokens of ``pairs`` are in both
-            vocabularies (TLI); ``text`` when drafts have to be written out and read again (SLEM).
+        kind: ``same`` when ids below ``common`` mean the same; ``intersection`` when the tokens of ``pairs`` are in
+            both vocabularies (TLI); ``text`` when drafts have to be written out and read again (SLEM).
         common: number of leading ids that mean the same, for ``same``.
         pairs: draft id to target id, one to one, for ``intersection``.
         difference: the first id that means different tokens, in words; empty for ``same``.
