@@ -174,13 +174,16 @@ def verify(environment: Environment, settings: Settings) -> int:
 
 def _watch(environment: Environment, pair: Pair, request: Request) -> Report:
     """Run the checks, saying on standard error what is done."""
-    from specgen.verify.report import Report
+    from specgen.verify.report import CaseResult, Report
     from specgen.verify.run import Step, verify
 
     report: Report | None = None
     for event in verify(pair, request):
         if isinstance(event, Step):
             environment.note(f"specgen: {event.message}", dim=True)
+        elif isinstance(event, CaseResult):
+            found = f"{event.equal} of {event.texts} texts are equal, {event.ties} ties, {event.faults} faults"
+            environment.note(f"  {found}", dim=True)
         elif isinstance(event, Report):
             report = event
     assert report is not None

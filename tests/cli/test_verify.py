@@ -44,7 +44,7 @@ def test_a_sound_pair_exits_with_0_and_says_so(profile):
     assert "block" in terminal.out
     assert "6 prompts, 8 tokens each at most" in terminal.out
     assert terminal.out.isascii()
-    assert "draft, k 4, temperature 0.8, 2 rows" in terminal.err
+    assert "draft, k 4, temperature 0.8, 2 rows\n  6 of 6 texts are equal, 0 ties, 0 faults\n" in terminal.err
 
 
 def test_the_json_object_holds_everything(profile, no_laws):
