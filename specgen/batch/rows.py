@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.profile import Profile
 
 # Where more rows give hardly more tokens a second, or where latency becomes absurd.
-MOST_ON_HOST = 16
+MOST_ON_HOST = 32
 MOST_ELSEWHERE = 64
 PROMPT = 1024
 """Tokens of a prompt that the plan allows for; longer ones grow the cache, or shrink the batch."""

@@ -51,7 +51,7 @@ def test_measuring_changes_no_text():
 PROFILE = Profile("x", ModelSpec("t", device="cpu"))
 
 
-@pytest.mark.parametrize(("room", "found"), [(100, 16), (16, 16), (15, 8), (3, 2), (1, 1), (0, 1)])
+@pytest.mark.parametrize(("room", "found"), [(100, 32), (16, 16), (15, 8), (3, 2), (1, 1), (0, 1)])
 def test_the_plan_is_asked(monkeypatch, room, found):
     def check_fits(profile, *, batch, context, **_):
         assert context == rows.PROMPT + 100
@@ -68,4 +68,4 @@ def test_without_a_plan(monkeypatch):
         raise CannotTell("no", "")
 
     monkeypatch.setattr(preflight, "planner_for", unknown)
-    assert rows_that_fit(PROFILE, max_tokens=100, lookahead=3) == 8
+    assert rows_that_fit(PROFILE, max_tokens=100, lookahead=3) == 16
