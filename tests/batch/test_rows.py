@@ -45,7 +45,7 @@ def test_measuring_changes_no_text():
     records = [{"id": n, "prompt": str(n % 10) * (n % 7 + 1), "temperature": n % 2} for n in range(120)]
     ran = play(table_pair(), records, rows=16, measured=True)
     assert ran.texts == play(table_pair(), records, rows=1).texts
-    assert {beat.rows for beat in ran.beats} > {1, 2, 3, 4}
+    assert max(beat.rows for beat in ran.beats) in (4, 8, 16)
 
 
 PROFILE = Profile("x", ModelSpec("t", device="cpu"))
