@@ -119,7 +119,7 @@ def command(environment: Environment, /, **options: Any) -> int:
 
     \b
     specgen plan-memory
-    specgen plan-memory -p llama-7b-1b --batch 18 --context 4096 --device-memory 80GB
+    specgen plan-memory -p llama-7b-1b --batch 18 --device-memory 80GB
     specgen plan-memory --target ./big --draft ./small --device cpu --json
     """  # noqa: D301 - click wants the character
     settings = Settings(**options)

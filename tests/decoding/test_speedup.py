@@ -68,8 +68,8 @@ def test_the_best_lookahead(cost, best):
     for alpha, (k, gain) in zip((0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), best, strict=True):
         found, reached = best_k(alpha, cost / 2, lambda k: 1 + k * cost / 2)
         assert reached == pytest.approx(gain, abs=0.1 if alpha == 0.9 else 0.0051)
-        # Two neighbours may be equally good to the digits that the table has.
-        assert speedup(alpha, max(k, 1), cost) == pytest.approx(speedup(alpha, max(found, 1), cost), rel=2e-3)
+        # Two neighbours may be equally good to the digits that the table has; it was searched up to 16.
+        assert speedup(alpha, max(k, 1), cost) == pytest.approx(speedup(alpha, max(found, 1), cost), rel=1e-2)
 
 
 def test_a_target_that_is_bound_by_arithmetic_never_gains():
