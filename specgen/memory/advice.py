@@ -33,20 +33,36 @@ def advise(planner: Planner, request: Request, plan: Plan) -> Plan:
 class _Advisor:
     def __init__(self, planner: Planner, request: Request, plan: Plan) -> None:
         self.planner, self.request, self.plan = planner, replace(request, detail=False), plan
+        # The formula is moved to where the trace was; how the weights are kept is part of the distance.
         self._offset = 0
-        # The formula is moved to where the trace was, which is what it is closest to.
-        self._quick = plan.closed_form is not None or request.fast
-        if plan.closed_form is not None and not request.fast:
-            self._offset = max(plan.peak.peak - plan.closed_form, 0)
+        self._covered = True
+        try:
+            formula = planner.plan(_plain(self.request))
+        except CannotTell:
+            self._covered = False
+        else:
+            self._offset = (plan.peak.peak - formula.peak.peak) // len(plan.devices)
 
     def spare(self, **changes: object) -> int:
-        """Bytes left on the fullest device, after a change."""
+        """Bytes left on the fullest device, after a change: quickly, and rather too few than too many."""
         request = self.request.changed(**changes)
-        quantized = request.target_quant or request.draft_quant
-        if not self._quick or quantized:
-            return _left(self.planner.plan(request))
-        plan = self.planner.plan(replace(request, fast=True))
-        return _left(plan) - self._offset - int(_HOLD_BACK * plan.need)
+        if not self._covered:
+            return self._scaled(request)
+        plan = self.planner.plan(_plain(request))
+        return plan.left - self._offset - int(_HOLD_BACK * plan.need)
+
+    def _scaled(self, request: Request) -> int:
+        """The same from this plan alone: caches are exact, the rest grows with everything that grows."""
+        plan, before, after = self.plan, self.request.load, request.load
+        models = [(plan.target, after.slots)]
+        if plan.draft is not None and request.with_draft:
+            models.append((plan.draft, after.draft_slots(plan.draft.positions)))
+        held = sum(m.weights + m.kv for m in (plan.target, plan.draft) if m is not None)
+        needed = sum(m.weights + m.kv_per_token * slots * after.batch for m, slots in models)
+        growth = max(after.batch / before.batch, 1.0)
+        growth *= max(after.context / before.context, 1.0) * max((after.lookahead + 1) / (before.lookahead + 1), 1.0)
+        working = int(max(plan.peak.peak - held, 0) * (growth - 1))
+        return plan.left - (needed - held + working) // len(plan.devices)
 
     def most(self, name: str, low: int, high: int, *, step: int = 1) -> int:
         """The largest value that fits, a multiple of ``step``; 0 when none does."""
@@ -149,8 +165,9 @@ class _Advisor:
         return self.request.devices[0].kind in ("cuda", "xpu") and not self.request.fast
 
 
-def _left(plan: Plan) -> int:
-    return min(device.left for device in plan.devices)
+def _plain(request: Request) -> Request:
+    """The same question to the formula, which knows no quantized weights."""
+    return replace(request, fast=True, target_quant=None, draft_quant=None)
 
 
 def largest(spare: Callable[[int], int], low: int, high: int) -> int:

@@ -90,8 +90,8 @@ def test_formula_and_trace_agree_for_every_shipped_profile(name):
     if architecture(planner.target.numbers) is None or (planner.draft and architecture(planner.draft.numbers) is None):
         pytest.skip("the formula does not claim this family")
     for batch, context in ((1, 2048), (3, 8192)):
-        context = min(context, planner.positions())
-        load = Workload(context, batch, profile.lookahead if profile.draft else 0, sampling=profile.sampling)
+        tokens = min(context, planner.positions())
+        load = Workload(tokens, batch, profile.lookahead if profile.draft else 0, sampling=profile.sampling)
         for memory in (free.assumed("500GB"), free.assumed("500GB", "cpu")):
             request = Request(load, memory, None, "bfloat16", "bfloat16", with_draft=profile.draft is not None)
             traced, quick = planner.plan(request), planner.plan(replace(request, fast=True))
@@ -275,3 +275,14 @@ def test_greedy_needs_less_than_sampling(seed):
 
     last = [next(p.peak for p in plan.phases if p.name == "acceptance") for plan in (sampled, greedy)]
     assert last[0] > last[1]
+
+
+def test_advice_is_quick_and_true_where_the_formula_does_not_reach():
+    planner = planner_for(load_profile("gemma3-12b-1b"), offline=True)
+    request = Request(Workload(8192, 4, 5), free.assumed("36GB"))
+
+    plan = advise(planner, request, planner.plan(request))
+
+    assert planner.plan(request.changed(batch=plan.limits.batch)).fits
+    assert planner.plan(request.changed(context=plan.limits.context)).fits
+    assert len(planner.traces._ran) < 12
