@@ -1,8 +1,7 @@
 """``specgen`` with an engine that only takes time: a process for the tests of signals and pipes.
 
 SLOW_LOADING and SLOW_ROUND are seconds; SLOW_WORDS is how many rounds the text has, SLOW_TEXT what each of them says.
-With
-SLOW_ERROR the model breaks at the end.
+With SLOW_ERROR the model breaks at the end.
 """
 
 from __future__ import annotations
