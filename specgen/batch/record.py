@@ -8,6 +8,7 @@ from typing import Any
 from specgen import __version__
 from specgen.batch.feed import Failure
 from specgen.batch.happenings import Outcome
+from specgen.decoding.stats import rounded
 
 OUTPUTS = ("specgen", "openai", "text")
 
@@ -74,16 +75,10 @@ def _statistics(result: Outcome) -> dict[str, Any]:
     baseline = stats.tokens / alone if alone else None
     speed = stats.tokens_per_second
     return {
-        "rounds": stats.rounds,
-        "proposed": stats.proposed,
-        "accepted": stats.accepted,
-        "acceptance_rate": _round(stats.acceptance_rate),
-        "alpha": _round(stats.alpha),
-        "mean_accepted_length": _round(stats.mean_accepted_length),
-        "seconds": {"prefill": _round(stats.prefill_seconds), "decode": _round(stats.seconds)},
-        "tokens_per_second": _round(speed),
-        "speedup": _round(speed / baseline) if speed and baseline and stats.proposed else None,
-        "baseline_tokens_per_second": _round(baseline),
+        **stats.as_record(),
+        # A batch measures the target alone once a row count, not in every row.
+        "speedup": rounded(speed / baseline) if speed and baseline and stats.proposed else None,
+        "baseline_tokens_per_second": rounded(baseline),
     }
 
 
@@ -124,7 +119,3 @@ def openai_record(result: Outcome | Failure, made: Made, *, statistics: bool = T
     }
     response = {"status_code": 200, "request_id": name, "body": body}
     return {"id": name, "custom_id": str(result.job.item.id), "response": response, "error": None, "specgen": own}
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

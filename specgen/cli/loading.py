@@ -33,17 +33,17 @@ def load_models(
         prompt: the text to come, where it is known; its size bounds what has to fit.
         rows: sequences side by side.
     """
-    from specgen import api
-
     environment.detail(f"profile {profile.name}" + (f" from {profile.source}" if profile.source else ""))
     if not settings.skip_memory_check:
         _check_memory(environment, profile, settings, prompt, rows)
-    pair = api.load(
-        profile,
-        offline=settings.offline,
-        trust_remote_code=settings.trust_remote_code,
-        progress=progress_for(environment),
-    )
+    return load_pair(environment, profile, offline=settings.offline, trust_remote_code=settings.trust_remote_code)
+
+
+def load_pair(environment: Environment, profile: Profile, *, offline: bool, trust_remote_code: bool) -> Pair:
+    """Load the models of a profile, saying what is loaded and from where."""
+    from specgen import api
+
+    pair = api.load(profile, offline=offline, trust_remote_code=trust_remote_code, progress=progress_for(environment))
     environment.detail(pair.describe())
     return pair
 

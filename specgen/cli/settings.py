@@ -92,16 +92,18 @@ class Settings:
         )
 
 
+profile_option = option(
+    "-p",
+    "--profile",
+    default="starter",
+    show_default=True,
+    metavar="NAME|PATH",
+    shell_complete=profile_names,
+    help="The pair of models.",
+)
+
 _MODELS = (
-    option(
-        "-p",
-        "--profile",
-        default="starter",
-        show_default=True,
-        metavar="NAME|PATH",
-        shell_complete=profile_names,
-        help="The pair of models.",
-    ),
+    profile_option,
     option("-s", "--system", metavar="TEXT", help="System message."),
 )
 _TEXT = (

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specgen.cli.completion import profile_names
 from specgen.cli.environment import Environment
-from specgen.cli.loading import progress_for
+from specgen.cli.loading import load_pair
 from specgen.cli.logs import library_messages
 from specgen.cli.options import Count, Number, common_options, option, pass_environment
+from specgen.cli.settings import profile_option
 from specgen.errors import ExitCode, PromptError
 from specgen.profile import Profile, load_profile
 
@@ -67,15 +67,7 @@ class Settings:
 
 
 @click.command("verify")
-@option(
-    "-p",
-    "--profile",
-    default="starter",
-    show_default=True,
-    metavar="NAME|PATH",
-    shell_complete=profile_names,
-    help="The pair of models.",
-)
+@profile_option
 @option("--prompts", metavar="FILE", help="Prompts to run, one a line.  [default: six short ones]")
 @option(
     "-n",
@@ -157,16 +149,8 @@ def command(environment: Environment, /, **options: Any) -> int:
 
 def verify(environment: Environment, settings: Settings) -> int:
     """Load the pair, verify it, show the report, and return the exit code."""
-    from specgen import api
-
     profile, request = settings.load_profile(environment), settings.request()
-    pair = api.load(
-        profile,
-        offline=settings.offline,
-        trust_remote_code=settings.trust_remote_code,
-        progress=progress_for(environment),
-    )
-    environment.detail(pair.describe())
+    pair = load_pair(environment, profile, offline=settings.offline, trust_remote_code=settings.trust_remote_code)
     report = _watch(environment, pair, request)
     _show(environment, report, as_json=settings.json)
     return ExitCode.DONE if report.ok else ExitCode.FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
 from specgen.decoding.events import Event, Finished, FinishReason, Notice, Prompted, Round
 
@@ -101,3 +102,23 @@ class Stats:
     def mean_accepted_length(self) -> float | None:
         """Tokens a speculative round, the target's own included."""
         return 1 + self.accepted / self.speculative_rounds if self.speculative_rounds else None
+
+    def as_record(self) -> dict[str, Any]:
+        """The counts and rates as a record's fields (docs/cli.md), rounded to what they are worth."""
+        return {
+            "rounds": self.rounds,
+            "proposed": self.proposed,
+            "accepted": self.accepted,
+            "acceptance_rate": rounded(self.acceptance_rate),
+            "alpha": rounded(self.alpha),
+            "mean_accepted_length": rounded(self.mean_accepted_length),
+            "seconds": {"prefill": rounded(self.prefill_seconds), "decode": rounded(self.seconds)},
+            "tokens_per_second": rounded(self.tokens_per_second),
+            "speedup": rounded(self.speedup),
+            "baseline_tokens_per_second": rounded(self.baseline_tokens_per_second),
+        }
+
+
+def rounded(value: float | None) -> float | None:
+    """Four decimals; what is not known stays unknown."""
+    return None if value is None else round(value, 4)

@@ -38,16 +38,7 @@ def record(
         "error": None,
         "prompt_tokens": prompt_tokens,
         "tokens": stats.tokens,
-        "rounds": stats.rounds,
-        "proposed": stats.proposed,
-        "accepted": stats.accepted,
-        "acceptance_rate": _round(stats.acceptance_rate),
-        "alpha": _round(stats.alpha),
-        "mean_accepted_length": _round(stats.mean_accepted_length),
-        "seconds": {"prefill": _round(stats.prefill_seconds), "decode": _round(stats.seconds)},
-        "tokens_per_second": _round(stats.tokens_per_second),
-        "speedup": _round(stats.speedup),
-        "baseline_tokens_per_second": _round(stats.baseline_tokens_per_second),
+        **stats.as_record(),
         "acceptance": run.rule or None,
         "strict": run.strict,
         "profile": run.profile,
@@ -92,7 +83,3 @@ class JsonRenderer:
                     prompt_tokens=self._prompt_tokens,
                 )
                 self._streams.write(dump(result) + "\n")
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
