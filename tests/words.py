@@ -45,3 +45,17 @@ def whole_words(words: Sequence[str]) -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r" ?[^ ]+"), "isolated")
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+TURNS = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
+
+
+def letters(alphabet: Sequence[str] | None = None, *, turns: str = TURNS) -> PreTrainedTokenizerFast:
+    """Byte-level with one token a byte (or a letter of the alphabet), an end token and a chat template."""
+    known = sorted(pre_tokenizers.ByteLevel.alphabet() if alphabet is None else alphabet)
+    backend = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate([*known, "</s>"])}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+    tokenizer.chat_template = turns
+    return tokenizer

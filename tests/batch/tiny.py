@@ -5,23 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tests.words import letters
 
 
 def tiny_profile(folder: Path) -> Path:
     """Write a target, a draft and a profile, and return the profile's path."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {letter: index for index, letter in enumerate([*alphabet, "</s>"])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
-    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
+    tokenizer = letters()
     for name, seed in (("target", 0), ("draft", 1)):
         tokenizer.save_pretrained(folder / name)
         config = LlamaConfig(
-            vocab_size=len(vocabulary),
+            vocab_size=len(tokenizer),
             hidden_size=16,
             intermediate_size=32,
             num_hidden_layers=1,
@@ -29,7 +24,7 @@ def tiny_profile(folder: Path) -> Path:
             num_key_value_heads=1,
             max_position_embeddings=256,
             bos_token_id=None,
-            eos_token_id=vocabulary["</s>"],
+            eos_token_id=tokenizer.eos_token_id,
         )
         torch.manual_seed(seed)
         LlamaForCausalLM(config).save_pretrained(folder / name)

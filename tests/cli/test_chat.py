@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import specgen.api
 from specgen.cli.chat import converse
@@ -20,6 +19,7 @@ from specgen.profile import load_profile
 from specgen.text import Spoken, encode_prompt
 from tests.consoles import console
 from tests.display.events import story
+from tests.words import TURNS, letters
 
 
 @pytest.fixture
@@ -260,17 +260,11 @@ def test_prompt_toolkit(tmp_path):
 def tiny(tmp_path_factory):
     """A target and another draft that write ASCII only, so that a text is read as it was written."""
     folder = tmp_path_factory.mktemp("tiny")
-    letters = sorted({*map(chr, range(33, 127)), "Ġ", "Ċ"})
-    vocabulary = {letter: index for index, letter in enumerate([*letters, "</s>"])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
-    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+    tokenizer = letters({*map(chr, range(33, 127)), "Ġ", "Ċ"}, turns=TURNS + " ")
     for name, seed in (("target", 0), ("draft", 1)):
         torch.manual_seed(seed)
         config = LlamaConfig(
-            vocab_size=len(vocabulary),
+            vocab_size=len(tokenizer),
             hidden_size=32,
             intermediate_size=64,
             num_hidden_layers=2,
@@ -278,7 +272,7 @@ def tiny(tmp_path_factory):
             num_key_value_heads=2,
             max_position_embeddings=512,
             bos_token_id=None,
-            eos_token_id=vocabulary["</s>"],
+            eos_token_id=tokenizer.eos_token_id,
         )
         LlamaForCausalLM(config).eval().save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import specgen.api
 from specgen.cli.main import main
@@ -19,6 +18,7 @@ from specgen.errors import ModelError
 from specgen.profile import Sampling
 from tests.consoles import console
 from tests.display.events import story
+from tests.words import letters
 
 PROFILE = """
 target: {model: some/target, dtype: float32}
@@ -359,16 +359,10 @@ def test_a_bar_on_a_terminal_a_line_nowhere(engine, profile):
 def tiny(tmp_path_factory):
     """A tiny random Llama with a byte-level tokenizer, and its profile."""
     folder = tmp_path_factory.mktemp("tiny")
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {letter: index for index, letter in enumerate([*alphabet, "</s>"])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
-    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
+    tokenizer = letters()
     tokenizer.save_pretrained(folder / "model")
     config = LlamaConfig(
-        vocab_size=len(vocabulary),
+        vocab_size=len(tokenizer),
         hidden_size=32,
         intermediate_size=64,
         num_hidden_layers=2,
@@ -376,7 +370,7 @@ def tiny(tmp_path_factory):
         num_key_value_heads=2,
         max_position_embeddings=256,
         bos_token_id=None,
-        eos_token_id=vocabulary["</s>"],
+        eos_token_id=tokenizer.eos_token_id,
     )
     torch.manual_seed(0)
     model = LlamaForCausalLM(config).eval()
