@@ -1,6 +1,12 @@
-"""One thread for tiny models, here and in the processes that tests start: more of them only wait for each other."""
+"""What tests must not inherit from where they are started, here and in the processes that they start."""
 
 import os
+import signal
 
+# One thread for tiny models: more of them only wait for each other.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
+
+# A shell starts its background jobs with SIGINT ignored, and an ignored signal stays so in every child.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
