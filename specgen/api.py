@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 from specgen.decoding.events import FinishReason, Notice
 from specgen.decoding.halt import Halt
 from specgen.errors import UsageError
-from specgen.profile import Profile, Sampling, load_profile, override
+from specgen.profile import AUTO, Profile, Sampling, load_profile, most_proposed, override
 from specgen.text import Narration, Piece, Spoken, encode_prompt, narrate
 
 if TYPE_CHECKING:
     from specgen.decoding.engine import Engine, Task
+    from specgen.decoding.lookahead import Lookahead
+    from specgen.decoding.proposers import Proposer
     from specgen.decoding.stats import Stats
+    from specgen.learned import Learned
     from specgen.models.cached import CachedModel
     from specgen.models.load import Pair
     from specgen.models.progress import Progress
@@ -36,10 +39,13 @@ class Request:
         sampling: temperature and its companions.
         seed: of the noise; one seed, one text.
         stops: strings that end the text, which is cut before them.
-        lookahead: tokens proposed a round; 0 is the target alone.
+        lookahead: tokens proposed a round, or ``auto`` for what measuring makes of it; 0 is the target alone.
+        drafts: where proposals come from: ``draft``, ``lookup`` (the text itself), ``both``, or ``auto``, which is both
+            when the lookahead is ``auto`` and the draft otherwise; without a draft it is the lookup.
+        corpus: texts in which the lookup looks besides prompt and output.
         system: text of a system message.
         chat: whether to use the tokenizer's chat template.
-        baseline: whether to spend a few plain rounds on measuring the target alone.
+        baseline: whether a fixed lookahead spends a few plain rounds on measuring the target alone.
         acceptance: ``coupled``, ``block`` or ``token``.
         strict: give every pass of the target one constant shape, so that low precision rounds alike with and without a
             draft.
@@ -49,7 +55,9 @@ class Request:
     sampling: Sampling | None = None
     seed: int = 0
     stops: tuple[str, ...] = ()
-    lookahead: int | None = None
+    lookahead: int | str | None = None
+    drafts: str = "auto"
+    corpus: tuple[str, ...] = ()
     system: str | None = None
     chat: bool | None = None
     baseline: bool = True
@@ -111,12 +119,15 @@ class Session:
 
     Args:
         pair: the models; a pair serves one session at a time.
+        memory: where what adaptive lookahead learns is kept for later runs; without one, it lasts for the session.
     """
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, memory: Learned | None = None) -> None:
         self.pair = pair
+        self._memory = memory
         self._engine: Engine | None = None
-        self._kind: tuple[str, int | None, bool] | None = None
+        self._kind: tuple[object, ...] | None = None
+        self._learned: Mapping[str, Any] | None = memory.load() if memory is not None else None
 
     def stream(
         self, prompt: str | Sequence[Message], request: Request | None = None, *, halt: Halt | None = None
@@ -150,26 +161,45 @@ class Session:
         if request.strict and not _is_row_invariant(pair.target):
             self._engine = None  # the test used its cache
             yield Notice("this machine's kernels do not treat all rows alike; --strict cannot promise equal bits here")
-        engine = self._ready(task, request)
-        lookahead = lookahead_for(pair, _lookahead(pair, request), baseline=request.baseline)
+        wanted, most = lookahead_of(pair.profile, request)
+        lookahead = lookahead_for(pair, wanted, baseline=request.baseline, most=most, learned=self._learned)
+        engine = self._ready(task, request, most)
         events = converse(engine, task, lookahead=lookahead, halt=halt)
-        yield from narrate(events, pair.tokenizer, stops=request.stops, halt=halt, skip=pair.stop_ids)
+        try:
+            yield from narrate(events, pair.tokenizer, stops=request.stops, halt=halt, skip=pair.stop_ids)
+        finally:
+            self._learn(lookahead)
 
-    def _ready(self, task: Task, request: Request) -> Engine:
+    def forget(self) -> None:
+        """Drop the caches, as when another session has used the pair; what was learned stays."""
+        self._engine = None
+
+    def _learn(self, lookahead: Lookahead) -> None:
+        from specgen.decoding.adaptive import AdaptiveLookahead
+
+        if isinstance(lookahead, AdaptiveLookahead):
+            self._learned = lookahead.as_data()
+            if self._memory is not None:
+                self._memory.save(self._learned)
+
+    def _ready(self, task: Task, request: Request, most: int) -> Engine:
         """An engine that suits the request: the one at hand, made larger if need be, or a new one."""
-        from specgen.decoding.drafting import drafter
         from specgen.decoding.engine import Engine
         from specgen.decoding.rounds import slots_for
         from specgen.models.strict import COLUMNS
 
-        pair, k = self.pair, _lookahead(self.pair, request)
-        columns = COLUMNS if request.strict else None
-        slots = slots_for(task, pair.context, most=k, columns=columns)
-        drafting = k > 0
-        kind = (request.acceptance or pair.profile.acceptance, columns, drafting)
+        pair, columns = self.pair, COLUMNS if request.strict else None
+        slots = slots_for(task, pair.context, most=most, columns=columns)
+        rule = request.acceptance or pair.profile.acceptance
+        kind = (rule, columns, most > 0, drafts_of(pair, request), request.corpus)
         if self._engine is None or kind != self._kind:
             self._engine = Engine(
-                pair.target, drafter(pair) if drafting else None, rows=1, slots=slots, rule=kind[0], columns=columns
+                pair.target,
+                proposer_for(pair, request) if most else None,
+                rows=1,
+                slots=slots,
+                rule=rule,
+                columns=columns,
             )
             self._kind = kind
         elif slots > self._engine.rows.slots:
@@ -187,15 +217,42 @@ def _translation(pair: Pair) -> str:
     return f"draft and target do not share a vocabulary ({pair.relation.difference}); {way}"
 
 
-def _lookahead(pair: Pair, request: Request) -> int:
+def lookahead_of(profile: Profile, request: Request) -> tuple[int | str, int]:
+    """The lookahead that a request asks for, and the most tokens that a round then proposes.
+
+    Raises:
+        UsageError: it is too long for a strict run.
+    """
+    wanted = profile.lookahead if request.lookahead is None else request.lookahead
+    most = most_proposed(wanted)
+    if not request.strict:
+        return wanted, most
     from specgen.models.strict import COLUMNS
 
-    k = pair.profile.lookahead if request.lookahead is None else request.lookahead
-    if request.strict and k >= COLUMNS:
+    if wanted == AUTO:
+        most = COLUMNS - 1
+    if most >= COLUMNS:
         raise UsageError(
-            f"--strict has room for a lookahead of {COLUMNS - 1}, not {k}", f"use -k {COLUMNS - 1} or less"
+            f"--strict has room for a lookahead of {COLUMNS - 1}, not {most}", f"use -k {COLUMNS - 1} or less"
         )
-    return k
+    return wanted, most
+
+
+def drafts_of(pair: Pair, request: Request) -> str:
+    """Where a request's proposals come from: ``draft``, ``lookup`` or ``both``."""
+    if pair.draft is None:
+        return "lookup"
+    if request.drafts != AUTO:
+        return request.drafts
+    return "both" if lookahead_of(pair.profile, request)[0] == AUTO else "draft"
+
+
+def proposer_for(pair: Pair, request: Request) -> Proposer:
+    """What proposes tokens for a request."""
+    from specgen.decoding.drafting import drafter
+
+    corpus = [pair.tokenizer(text, add_special_tokens=False)["input_ids"] for text in request.corpus]
+    return drafter(pair, drafts_of(pair, request), corpus)
 
 
 def _is_row_invariant(target: CachedModel) -> bool:
@@ -207,7 +264,12 @@ def _is_row_invariant(target: CachedModel) -> bool:
 
 
 def stream(
-    pair: Pair, prompt: str | Sequence[Message], request: Request | None = None, *, halt: Halt | None = None
+    pair: Pair,
+    prompt: str | Sequence[Message],
+    request: Request | None = None,
+    *,
+    halt: Halt | None = None,
+    memory: Learned | None = None,
 ) -> Iterator[Narration]:
     """Generate from one prompt, round by round.
 
@@ -216,12 +278,13 @@ def stream(
         prompt: a text, or chat messages.
         request: what to generate.
         halt: ends the run after the round in progress.
+        memory: where what adaptive lookahead learns is kept for later runs.
 
     Raises:
         PromptError: the prompt is empty or does not fit.
         UsageError: the lookahead is too long for a strict run.
     """
-    return Session(pair).stream(prompt, request, halt=halt)
+    return Session(pair, memory).stream(prompt, request, halt=halt)
 
 
 def generate(pair: Pair, prompt: str | Sequence[Message], request: Request | None = None, **options: Any) -> Generation:

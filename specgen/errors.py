@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     DOES_NOT_FIT = 3
     CANNOT_TELL = 4
+    HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143
     CLOSED_PIPE = 141

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
-from specgen.decoding.events import Event, Finished, Notice, Prompted, Round
+from specgen.decoding.events import Decided, Event, Finished, Notice, Prompted, Round
 from specgen.decoding.halt import Halt
 from specgen.prompt import Tokenizer, encode_prompt
 
@@ -54,7 +54,7 @@ class Spoken:
         return "".join(piece.text for piece in self.pieces)
 
 
-Narration = Prompted | Spoken | Notice | Finished
+Narration = Prompted | Spoken | Notice | Decided | Finished
 
 
 class Detokenizer:

@@ -25,7 +25,7 @@ def load(profile, *, progress, **_):
     return SimpleNamespace(profile=profile, describe=lambda: "slow", draft=None)
 
 
-def stream(pair, prompt, request, *, halt):
+def stream(pair, prompt, request, *, halt, memory):
     words = int(os.environ.get("SLOW_WORDS", "1000"))
     said = os.environ.get("SLOW_TEXT", "wörd")
     for index, event in enumerate(story(*((said, " ") for _ in range(words)))):

@@ -161,7 +161,10 @@ def _what_decides(profile: Profile, request: Request) -> tuple[object, ...]:
     """The run's part of a fingerprint. Under the coupled rule, drafts and lookahead do not decide anything."""
     rule = request.acceptance or profile.acceptance
     chat = profile.chat if request.chat is None else request.chat
-    drafting = None if rule == "coupled" else (rule, profile.draft, request.lookahead, profile.lookahead)
+    drafting = None
+    if rule != "coupled":
+        asked = (request.lookahead, request.drafts, request.corpus)
+        drafting = (rule, profile.draft, profile.lookahead, *asked)
     return (profile.target, profile.context, chat, drafting, request.strict)
 
 

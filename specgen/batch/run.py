@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
+from typing import Any
 
-from specgen.api import Request
+from specgen.api import Request, lookahead_of, proposer_for
 from specgen.batch.feed import Feed, Preparer
-from specgen.batch.pace import Pace
 from specgen.batch.rows import Seats
 from specgen.batch.scheduler import Scheduler
-from specgen.decoding.drafting import drafter
+from specgen.decoding.drafting import lookahead_for
 from specgen.decoding.engine import Engine
 from specgen.decoding.halt import Halt
-from specgen.errors import UsageError
 from specgen.models.load import Pair
 from specgen.models.strict import COLUMNS
 
@@ -28,6 +27,7 @@ def schedule(
     timeout: float | None = None,
     clock: Callable[[], float] = perf_counter,
     pool: int | None = None,
+    learned: Mapping[str, Any] | None = None,
 ) -> Scheduler:
     """Return a scheduler for a pair, ready to run.
 
@@ -40,22 +40,19 @@ def schedule(
         timeout: seconds for an item.
         clock: seconds, monotonic.
         pool: items to choose from at most.
+        learned: what adaptive lookahead knows from earlier runs.
 
     Raises:
         UsageError: the lookahead is too long for a strict run.
     """
-    k = pair.profile.lookahead if request.lookahead is None else request.lookahead
+    wanted, most = lookahead_of(pair.profile, request)
     columns = COLUMNS if request.strict else None
-    if columns and k >= columns:
-        raise UsageError(
-            f"--strict has room for a lookahead of {columns - 1}, not {k}", f"use -k {columns - 1} or less"
-        )
     rule = request.acceptance or pair.profile.acceptance
 
     def engine(rows: int, slots: int) -> Engine:
         return Engine(
             pair.target,
-            drafter(pair) if k else None,
+            proposer_for(pair, request) if most else None,
             rows=rows,
             slots=slots + (columns or 0),
             rule=rule,
@@ -69,7 +66,7 @@ def schedule(
         seats=seats,
         tokenizer=pair.tokenizer,
         skip=pair.stop_ids,
-        pace=Pace(k, baseline=request.baseline),
+        lookahead=lookahead_for(pair, wanted, baseline=request.baseline, most=most, learned=learned),
         context=pair.context,
         halt=halt,
         timeout=timeout,

@@ -10,14 +10,15 @@ from typing import Any
 
 import torch
 
+from specgen.batch.baseline import Baseline
 from specgen.batch.feed import Failure, Feed, Job
 from specgen.batch.happenings import Beat, Happening, Outcome, Shrunk
-from specgen.batch.pace import Pace
 from specgen.batch.row import Row
 from specgen.batch.rows import Seats
 from specgen.decoding.engine import Engine
 from specgen.decoding.events import Prompted
 from specgen.decoding.halt import Halt
+from specgen.decoding.lookahead import Lookahead
 from specgen.text import Speech
 
 SLICE = 256
@@ -33,7 +34,7 @@ class Scheduler:
         seats: how many rows to use.
         tokenizer: the target's.
         skip: tokens without text.
-        pace: chooses the lookahead.
+        lookahead: how many tokens to propose.
         context: tokens of the target's context.
         halt: ends the run after the round in progress.
         timeout: seconds for an item, from its admission on.
@@ -49,7 +50,7 @@ class Scheduler:
         seats: Seats,
         tokenizer: Any,
         skip: frozenset[int],
-        pace: Pace,
+        lookahead: Lookahead,
         context: int,
         halt: Halt,
         timeout: float | None = None,
@@ -57,7 +58,7 @@ class Scheduler:
         pool: int | None = None,
     ) -> None:
         self.seats = seats
-        self._feed, self._make, self._pace, self._halt = feed, engine, pace, halt
+        self._feed, self._make, self.lookahead, self._halt = feed, engine, lookahead, halt
         self._tokenizer, self._skip, self._context = tokenizer, skip, context
         self._timeout, self._clock = timeout, clock
         self._pool_size = pool or max(8 * seats.most, 32)
@@ -65,6 +66,7 @@ class Scheduler:
         self._seated: list[Row] = []
         self._entering: Row | None = None
         self._engine: Engine | None = None
+        self._baseline = Baseline()
 
     @property
     def running(self) -> list[Job]:
@@ -148,25 +150,25 @@ class Scheduler:
             self._engine = self._make(rows, most)
         elif needed > self._engine.rows.slots:
             # Half as much again, so that ever longer prompts copy the caches a few times only.
-            self._engine.grow(min(max(needed, self._engine.rows.slots * 3 // 2), self._context + self._pace.most + 1))
+            most = self._context + self.lookahead.most + 1
+            self._engine.grow(min(max(needed, self._engine.rows.slots * 3 // 2), most))
         return self._engine
 
     def _slots(self, job: Job) -> int:
         left, _ = job.task.limit(self._context)
-        return len(job.task.prompt) + left + self._pace.most + 1
+        return len(job.task.prompt) + left + self.lookahead.most + 1
 
     def _play(self, start: float) -> Beat:
         engine = self._engine
         assert engine is not None
         rows = len(self._seated)
-        wanted = self._pace.choose(rows)
-        k = min(wanted, engine.room())
-        played = engine.round(k)
+        played = engine.round(min(self.lookahead.choose(rows), engine.room()), self.lookahead)
         tokens = sum(len(one.tokens) for one in played)
         plain = all(one.plain for one in played)
         self.seats.observe(rows, tokens, played[0].seconds)
-        self._pace.observe(rows, wanted, k, tokens, played[0].seconds, plain=plain)
-        plain_seconds = self._pace.plain_seconds(rows)
+        if plain:
+            self._baseline.add(rows, played[0].seconds)
+        plain_seconds = self._baseline.seconds(rows)
         for row, one in zip(self._seated, played, strict=True):
             row.hear(one, plain_seconds)
         seconds = self._clock() - start

@@ -76,11 +76,13 @@ class _Run:
         """Load, run, and say how it went."""
         from specgen.batch.rows import Seats
         from specgen.batch.run import schedule
+        from specgen.decoding.adaptive import AdaptiveLookahead
+        from specgen.learned import Learned
 
         environment = self.environment
         rows = self.batch.batch_size or self._rows()
         pair = load_models(environment, self.profile, self.settings, rows=rows)
-        halt = Halt()
+        halt, memory = Halt(), Learned(pair)
         scheduler = schedule(
             pair,
             self.request,
@@ -89,6 +91,7 @@ class _Run:
             halt=halt,
             timeout=self.batch.item_timeout,
             clock=environment.clock,
+            learned=memory.load(),
         )
         environment.detail(f"up to {rows} rows side by side")
         self._write_manifest(rows, finished=False)
@@ -98,6 +101,8 @@ class _Run:
                 self._take(happening, progress)
                 if self._stopped:
                     break
+        if isinstance(scheduler.lookahead, AdaptiveLookahead):
+            memory.save(scheduler.lookahead.as_data())
         code, self.sum.skipped = interruption.exit_code, self.feed.skipped
         if self.journal is not None:
             if self.batch.output_format != "text":
@@ -111,12 +116,13 @@ class _Run:
         return self.batch.ordered or self.batch.output_format == "text"
 
     def _rows(self) -> int:
+        from specgen.api import lookahead_of
         from specgen.batch.rows import rows_that_fit, unplanned_rows
 
         if self.settings.skip_memory_check:
             return unplanned_rows(self.profile)
-        k = self.profile.lookahead if self.request.lookahead is None else self.request.lookahead
-        return rows_that_fit(self.profile, max_tokens=self.request.max_tokens, lookahead=k)
+        _, most = lookahead_of(self.profile, self.request)
+        return rows_that_fit(self.profile, max_tokens=self.request.max_tokens, lookahead=most)
 
     @contextmanager
     def _progress(self) -> Iterator[BatchProgress]:

@@ -40,9 +40,11 @@ def command(environment: Environment, /, **options: Any) -> int:
     form = choose_form(environment, live=settings.live)
     with library_messages(environment):
         from specgen.api import Session
+        from specgen.learned import Learned
 
         pair = load_models(environment, profile, settings)
-        talk = Conversation(environment, Session(pair), request, form, settings.highlight, settings.stats, messages=[])
+        session = Session(pair, memory=Learned(pair))
+        talk = Conversation(environment, session, request, form, settings.highlight, settings.stats, messages=[])
         if environment.stdin_is_terminal:
             dot = " · " if environment.unicode else " | "
             environment.note(dot.join([pair.describe(), "/help lists the commands", "Ctrl-D ends"]), dim=True)

@@ -12,7 +12,7 @@ import click
 
 from specgen import __version__
 from specgen.cli.environment import Environment
-from specgen.cli.options import Count, Number
+from specgen.cli.options import Count, Lookahead, Number
 from specgen.cli.output import Played, describe_decoding, describe_rule, describe_translation, play, report_on
 from specgen.cli.settings import SAMPLING
 from specgen.decoding.halt import Halt
@@ -32,7 +32,7 @@ _TYPES: Mapping[str, click.ParamType[Any]] = {
     "repetition_penalty": Number(min=0, min_open=True),
     "seed": Count(min=0, max=2**63 - 1),
     "max_tokens": Count(min=1),
-    "lookahead": Count(min=0),
+    "lookahead": Lookahead(),
     "system": click.STRING,
 }
 COMMANDS = {
@@ -109,8 +109,9 @@ class Conversation:
         return True
 
     def _run(self) -> Run:
+        from specgen.api import lookahead_of
+
         profile, request = self.session.pair.profile, self.request
-        lookahead = profile.lookahead if request.lookahead is None else request.lookahead
         return Run(
             profile.name,
             request.seed,
@@ -120,7 +121,7 @@ class Conversation:
             rule=describe_rule(profile, replace(request, sampling=self._sampling)),
             translation=describe_translation(self.session.pair),
             models=self.session.pair.describe(),
-            drafts=profile.draft is not None and lookahead > 0,
+            drafts=lookahead_of(profile, request)[1] > 0,
             highlight=self.highlight,
         )
 

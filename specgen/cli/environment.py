@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import BinaryIO, Literal, TextIO
 
+from specgen import stopwatch
 from specgen.cli import terminal
 from specgen.display.escape import printable
 
@@ -40,7 +41,7 @@ class Environment:
         stdout_is_terminal: whether the text is read on a screen, so that control characters must be escaped.
         stderr_is_terminal: whether messages are read on a screen.
         variables: the environment variables.
-        clock: seconds, monotonic.
+        clock: seconds, monotonic; those for which the program was stopped are left out.
         sleep: waits for some seconds.
         draw_seed: a seed for a run that was given none.
         unicode: whether the terminal's encoding can show more than ASCII.
@@ -59,7 +60,7 @@ class Environment:
     stdout_is_terminal: bool = False
     stderr_is_terminal: bool = False
     variables: Mapping[str, str] = field(default_factory=_system_variables)
-    clock: Callable[[], float] = time.perf_counter
+    clock: Callable[[], float] = stopwatch.now
     sleep: Callable[[float], None] = time.sleep
     draw_seed: Callable[[], int] = _random_seed
     unicode: bool = True

@@ -84,9 +84,9 @@ def _run(
     environment: Environment, pair: Pair, prompt: str, request: Request, settings: Settings, *, form: str, trace: Any
 ) -> int:
     from specgen import api
+    from specgen.learned import Learned
 
     profile, halt = pair.profile, Halt()
-    lookahead = profile.lookahead if request.lookahead is None else request.lookahead
     run = Run(
         profile.name,
         request.seed,
@@ -97,10 +97,10 @@ def _run(
         translation=describe_translation(pair),
         strict=request.strict,
         models=pair.describe(),
-        drafts=profile.draft is not None and lookahead > 0,
+        drafts=api.lookahead_of(profile, request)[1] > 0,
         highlight=settings.highlight,
     )
-    events: Iterable[Narration] = api.stream(pair, prompt, request, halt=halt)
+    events: Iterable[Narration] = api.stream(pair, prompt, request, halt=halt, memory=Learned(pair))
     if trace is not None:
         from specgen.display.trace import recorded
 

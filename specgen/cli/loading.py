@@ -53,6 +53,11 @@ def _check_memory(
 ) -> None:
     from specgen.memory.preflight import check_fits, expected_tokens
 
+    columns = None
+    if settings.strict:
+        from specgen.models.strict import COLUMNS
+
+        columns = COLUMNS
     tokens = expected_tokens(prompt, settings.system)
     plan = check_fits(
         profile,
@@ -61,6 +66,7 @@ def _check_memory(
         batch=rows,
         lookahead=settings.lookahead,
         rule=settings.acceptance,
+        columns=columns,
     )
     if plan is None:
         environment.detail("cannot tell beforehand whether the models fit")

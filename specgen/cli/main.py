@@ -20,7 +20,7 @@ from specgen import __version__
 from specgen.cli.completion import answer
 from specgen.cli.environment import Environment
 from specgen.cli.options import common_options
-from specgen.cli.signals import HANGUP, terminating
+from specgen.cli.signals import terminating
 from specgen.display.escape import printable
 from specgen.errors import ExitCode, SpecgenError, UsageError
 
@@ -38,6 +38,9 @@ COMMANDS = {
     "profiles": Entry("specgen.cli.profiles", "List, show and check the profiles that name a pair of models."),
     "plan-memory": Entry("specgen.cli.plan_memory", "Say whether a pair fits in memory, and what would."),
     "verify": Entry("specgen.cli.verify", "Prove on your own pair that drafts do not change the text."),
+    "estimate": Entry("specgen.cli.estimate", "Say from measured times whether a pair will pay."),
+    "bench": Entry("specgen.cli.bench", "Measure a pair against its target alone, and against others."),
+    "tune": Entry("specgen.cli.tune", "Measure which settings suit a pair, and write them into a profile."),
     "pull": Entry("specgen.cli.pull", "Fetch a profile's models ahead of time."),
     "replay": Entry("specgen.cli.replay", "Play a recorded run again, without any model."),
     "completion": Entry("specgen.cli.completion", "Print a shell's completion script."),
@@ -157,7 +160,7 @@ def _report(error: BaseException, environment: Environment) -> int:
         case click.ClickException():
             return _say(environment, ExitCode.USAGE, *_usage(error))
         case OSError(errno=errno.EIO) if environment.stdout_is_terminal or environment.stderr_is_terminal:
-            return HANGUP  # the terminal has gone
+            return ExitCode.HANGUP  # the terminal has gone
         case OSError(errno=errno.ENOSPC):
             where = f" while writing {error.filename}" if error.filename else " while writing the output"
             return _say(environment, ExitCode.FAILED, f"no space left on the device{where}")

@@ -73,6 +73,24 @@ class Count(click.IntRange):
     name = "whole number"
 
 
+class Lookahead(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs only
+    """A whole number, or ``auto``."""
+
+    name = "lookahead"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Parse either."""
+        if isinstance(value, str) and value.strip().lower() == "auto":
+            return "auto"
+        try:
+            number = int(value)
+        except ValueError:
+            number = -1
+        if number < 0:
+            self.fail(f"{value!r} is neither auto nor a whole number from 0 on.", param, ctx)
+        return number
+
+
 def option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     """Declare an option that the environment can set too."""
     return click.option(*names, cls=Option, **settings)

@@ -11,9 +11,9 @@ import click
 
 from specgen.cli.environment import Environment
 from specgen.cli.logs import library_messages
-from specgen.cli.options import Count, common_options, option, pass_environment
+from specgen.cli.options import Count, Lookahead, common_options, option, pass_environment
 from specgen.errors import UsageError
-from specgen.profile import ModelSpec, Profile, load_profile
+from specgen.profile import ModelSpec, Profile, load_profile, most_proposed
 
 if TYPE_CHECKING:
     from specgen.memory.plan import Planner
@@ -33,7 +33,7 @@ class Settings:
     no_draft: bool
     context: int | None
     batch: int
-    lookahead: int | None
+    lookahead: int | str | None
     prefill_chunk: int
     dtype: str | None
     draft_dtype: str | None
@@ -77,8 +77,8 @@ class Settings:
 @option(
     "-k",
     "--lookahead",
-    type=Count(min=0, max=4096),
-    metavar="N",
+    type=Lookahead(),
+    metavar="N|auto",
     help="Draft tokens a round.  [default: the profile's]",
 )
 @option(
@@ -162,7 +162,7 @@ def _request(settings: Settings, profile: Profile, planner: Planner) -> Request:
         load=Workload(
             context=context,
             batch=settings.batch,
-            lookahead=lookahead if profile.draft else 0,
+            lookahead=most_proposed(lookahead) if profile.draft else 0,
             prefill_chunk=settings.prefill_chunk,
             sampling=profile.sampling,
             rule=profile.acceptance,

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from specgen.cli.completion import profile_names
 from specgen.cli.environment import Environment
 from specgen.cli.options import common_options
 from specgen.display.escape import printable
@@ -55,7 +56,7 @@ def list_(context: click.Context, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=profile_names)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key first. May be repeated.")
 @common_options
 @click.pass_context
@@ -70,7 +71,7 @@ def show(context: click.Context, name: str, settings: Sequence[str]) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=profile_names)
 @common_options
 @click.pass_context
 def path(context: click.Context, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from specgen.cli.completion import profile_names
 from specgen.cli.environment import Environment
 from specgen.cli.logs import library_messages
 from specgen.cli.options import common_options, pass_environment
@@ -12,7 +13,7 @@ from specgen.profile import load_profile
 
 
 @click.command("pull")
-@click.argument("profile", required=False)
+@click.argument("profile", required=False, shell_complete=profile_names)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key first. May be repeated.")
 @common_options
 @pass_environment

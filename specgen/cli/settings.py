@@ -10,7 +10,8 @@ import click
 
 from specgen.cli.completion import profile_names
 from specgen.cli.environment import Environment
-from specgen.cli.options import Count, Decorated, Number, option
+from specgen.cli.inputs import read_text_file
+from specgen.cli.options import Count, Decorated, Lookahead, Number, option
 from specgen.errors import UsageError
 from specgen.profile import ACCEPTANCE_RULES, Profile, Sampling, load_profile
 
@@ -34,7 +35,9 @@ class Settings:
     repetition_penalty: float | None
     seed: int | None
     stop: tuple[str, ...]
-    lookahead: int | None
+    lookahead: int | str | None
+    drafts: str
+    lookup_corpus: tuple[str, ...]
     acceptance: str | None
     baseline: str
     set: tuple[str, ...]
@@ -84,6 +87,8 @@ class Settings:
             seed=seed,
             stops=self.stop,
             lookahead=self.lookahead,
+            drafts=self.drafts,
+            corpus=tuple(read_text_file(path) for path in self.lookup_corpus),
             system=self.system,
             chat=False if self.raw else None,
             baseline=self.baseline == "auto",
@@ -154,9 +159,22 @@ _TEXT = (
     option(
         "-k",
         "--lookahead",
-        type=Count(min=0),
-        metavar="N",
-        help="Draft tokens proposed a round; 0 is the target alone.  [default: the profile's]",
+        type=Lookahead(),
+        metavar="N|auto",
+        help="Tokens proposed a round; auto measures what pays; 0 is the target alone.  [default: the profile's]",
+    ),
+    option(
+        "--drafts",
+        type=click.Choice(["auto", "draft", "lookup", "both"]),
+        default="auto",
+        show_default=True,
+        help="Who proposes: the draft model, a lookup in the text itself, or both; auto is both with -k auto.",
+    ),
+    option(
+        "--lookup-corpus",
+        multiple=True,
+        metavar="FILE",
+        help="Look in this text, too; may be given several times.",
     ),
     option(
         "--acceptance",
@@ -169,7 +187,7 @@ _TEXT = (
         type=click.Choice(["auto", "off"]),
         default="auto",
         show_default=True,
-        help="Begin with rounds of the target alone, so that the speedup is measured; their tokens are kept.",
+        help="With a fixed lookahead, begin with rounds of the target alone, which measure it; their tokens are kept.",
     ),
 )
 _SHOWN = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -10,16 +9,18 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from specgen import stopwatch
+
 if TYPE_CHECKING:
     from specgen.decoding.halt import Halt
 
 Handler = Callable[[int, FrameType | None], None]
 
 
-# Windows has neither.
+# Windows has none of them.
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
+_STOP: signal.Signals | None = getattr(signal, "SIGTSTP", None)
 _SIGNALLED = 128
-HANGUP = 129
 
 
 @runtime_checkable
@@ -73,7 +74,10 @@ class Interruption:
 
 @contextmanager
 def halting(halt: Halt) -> Iterator[Interruption]:
-    """Turn the first SIGINT, SIGTERM or SIGHUP into a halt after the current round; the second raises at once."""
+    """Turn the first SIGINT, SIGTERM or SIGHUP into a halt after the current round; the second raises at once.
+
+    A stop by Ctrl-Z does not count as time of the run.
+    """
     interruption = Interruption()
     ending = _ending()
 
@@ -84,27 +88,37 @@ def halting(halt: Halt) -> Iterator[Interruption]:
         for number in ending:
             signal.signal(number, _terminate)
 
-    with handlers(dict.fromkeys([signal.SIGINT, *ending], first)):
+    with handlers({**dict.fromkeys([signal.SIGINT, *ending], first), **_stopping(lambda stop: stop())}):
         yield interruption
 
 
 @contextmanager
 def repainting(renderer: object) -> Iterator[None]:
     """Repaint a panel when the terminal's size changes, and take it away while the program is suspended."""
-    if not isinstance(renderer, Repaintable) or not hasattr(signal, "SIGTSTP"):
+    if not isinstance(renderer, Repaintable) or _STOP is None:
         yield
         return
 
     def resized(_signum: int, _frame: FrameType | None) -> None:
         renderer.paint()
 
+    with handlers({signal.SIGWINCH: resized, **_stopping(renderer.suspend)}):
+        yield
+
+
+def _stopping(suspend: Callable[[Callable[[], None]], None]) -> dict[signal.Signals, Handler]:
+    """A handler for Ctrl-Z; where it is ignored, as in a shell without job control, it stays so."""
+    if _STOP is None or signal.getsignal(_STOP) is signal.SIG_IGN:
+        return {}
+    number = _STOP
+
     def suspended(_signum: int, _frame: FrameType | None) -> None:
-        renderer.suspend(stop)
+        suspend(stop)
 
     def stop() -> None:
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)  # returns when somebody continues the program
-        signal.signal(signal.SIGTSTP, suspended)
+        signal.signal(number, signal.SIG_DFL)
+        with stopwatch.stopped():
+            signal.raise_signal(number)  # returns when somebody continues the program
+        signal.signal(number, suspended)
 
-    with handlers({signal.SIGWINCH: resized, signal.SIGTSTP: suspended}):
-        yield
+    return {number: suspended}

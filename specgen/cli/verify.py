@@ -92,6 +92,7 @@ class Settings:
 @option(
     "-k",
     "--lookahead",
+    allow_from_autoenv=False,  # SPECGEN_LOOKAHEAD may be auto
     type=Count(min=0),
     multiple=True,
     default=(1, 2, 4, 8),

@@ -25,10 +25,14 @@ class Proposal:
         tokens: ids ``[rows, k]``; a deterministic proposal may have ``NOTHING`` at the end of a row.
         probs: the draft's warped distributions ``[rows, k, vocab]``, or None when the tokens follow from the text
             before them (lookup) or from noise shared with the target (coupled).
+        source: ``draft`` or ``lookup``.
+        evidence: what is known of each token of each row, see ``calibration``; empty where nothing is.
     """
 
     tokens: Tensor
     probs: Tensor | None = None
+    source: str = "draft"
+    evidence: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

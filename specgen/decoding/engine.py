@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
-from specgen.decoding.acceptance import NOTHING
+from specgen.decoding.acceptance import NOTHING, Proposal
+from specgen.decoding.calibration import UNKNOWN
 from specgen.decoding.clock import Clock, clock_for
 from specgen.decoding.events import FinishReason, Round
+from specgen.decoding.lookahead import Lookahead
 from specgen.decoding.proposers import Proposer
 from specgen.decoding.rows import Rows
 from specgen.decoding.sampler import Sampler
@@ -227,17 +229,23 @@ class Engine:
         """Why a row is over, or None while it is not."""
         return self._seats[row].reason
 
-    def round(self, k: int) -> list[Round]:
+    def round(self, k: int, lookahead: Lookahead | None = None) -> list[Round]:
         """Play one round on every live row: propose up to ``k`` tokens, verify them in one target pass, commit.
 
         With ``k = 0`` this is plain decoding. There is one host synchronisation, where the ids are read.
+
+        Args:
+            k: tokens to propose at most.
+            lookahead: may end the proposal earlier; it is told of the round.
 
         Returns:
             What happened in each row.
         """
         start = perf_counter()
         marks = [self.clock.mark()]
-        proposal = self.proposer.propose(self.rows, self.sampler, k) if self.proposer is not None and k else None
+        proposal = None
+        if self.proposer is not None and k:
+            proposal = self.proposer.propose(self.rows, self.sampler, k, lookahead)
         marks.append(self.clock.mark())
         k = proposal.tokens.shape[1] if proposal else 0
         logits = self.target.logits(self.rows.tokens, [n + k for n in self.rows.lengths], last=k + 1)
@@ -248,9 +256,14 @@ class Engine:
         else:
             accepted, token = self.sampler.judge(proposal, logits, self.rows)
             read = torch.cat([accepted[:, None], token[:, None], proposal.tokens], dim=1).tolist()
-        return self._commit(read, start, marks)
+        played = self._commit(read, start, marks, proposal if k else None)
+        if lookahead is not None:
+            lookahead.observe(played)
+        return played
 
-    def _commit(self, read: list[list[int]], start: float, marks: Sequence[Any]) -> list[Round]:
+    def _commit(
+        self, read: list[list[int]], start: float, marks: Sequence[Any], proposal: Proposal | None
+    ) -> list[Round]:
         committed = []
         for row, (seat, (accepted, own, *proposed)) in enumerate(zip(self._seats, read, strict=True)):
             tokens = seat.cut([*proposed[:accepted], own])
@@ -263,16 +276,20 @@ class Engine:
         self.sampler.round += 1
         seconds = perf_counter() - start
         played = []
-        for seat, (proposed, accepted, tokens) in zip(self._seats, committed, strict=True):
+        for row, (seat, (proposed, accepted, tokens)) in enumerate(zip(self._seats, committed, strict=True)):
+            offered = tuple(token for token in proposed if token != NOTHING)
+            known = proposal.evidence[row] if proposal and proposal.evidence else (UNKNOWN,) * len(offered)
             played.append(
                 Round(
                     index=seat.rounds,
-                    proposed=tuple(token for token in proposed if token != NOTHING),
+                    proposed=offered,
                     accepted=accepted,
                     tokens=tuple(tokens),
                     draft_seconds=self.clock.seconds(marks[0], marks[1]),
                     verify_seconds=self.clock.seconds(marks[1], marks[2]),
                     seconds=seconds,
+                    source=proposal.source if proposal and offered else "",
+                    evidence=known[: len(offered)],
                 )
             )
             seat.rounds += 1

@@ -37,6 +37,8 @@ class Round:
         draft_seconds: time spent proposing.
         verify_seconds: time of the target pass.
         seconds: the whole round, the two above and specgen's own work.
+        source: ``draft`` or ``lookup``, or ``""`` in a plain round.
+        evidence: what was known of each proposed token, see ``calibration``.
     """
 
     index: int
@@ -46,6 +48,8 @@ class Round:
     draft_seconds: float
     verify_seconds: float
     seconds: float
+    source: str = ""
+    evidence: tuple[int, ...] = ()
 
     @property
     def plain(self) -> bool:
@@ -71,6 +75,17 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """Adaptive lookahead has switched drafting on or off.
+
+    Attributes:
+        why: why it is off; empty where it is on again.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The run is over.
 
@@ -84,4 +99,4 @@ class Finished:
     fed: Mapping[str, int] = field(default_factory=dict)
 
 
-Event = Prompted | Round | Notice | Finished
+Event = Prompted | Round | Notice | Decided | Finished

@@ -1,15 +1,17 @@
-"""How many tokens to propose next. A policy decides before a token is drawn, never after seeing it."""
+"""How many tokens to propose next: the protocol, and a fixed number. ``adaptive`` has the one that learns.
+
+A policy decides before a token is drawn, never after seeing it.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from statistics import median
+from collections.abc import Sequence
 from typing import Protocol
 
 from specgen.decoding.events import Round
 
-_JUDGED = 6  # speculative rounds that are judged together
-_PAUSE = 32  # tokens for which drafting stops at first
+Evidence = Sequence[Sequence[int]]
+"""For each row, what is known of each token proposed so far; see ``calibration``."""
 
 
 class Lookahead(Protocol):
@@ -18,11 +20,25 @@ class Lookahead(Protocol):
     most: int
     """The largest lookahead it will ever choose; caches are sized by it."""
 
-    def choose(self) -> int:
-        """Tokens to propose in the next round; 0 is a plain round."""
+    why: str
+    """Why nothing is drafted; empty while something is."""
 
-    def observe(self, played: Round) -> None:
-        """Learn from a round."""
+    def choose(self, rows: int = 1) -> int:
+        """Tokens to propose at most in the next round of ``rows`` rows; 0 is a plain round."""
+
+    def go_on(self, drafted: Evidence) -> bool:
+        """Whether to draft one more token after these, in every row."""
+
+    def columns(self, found: Evidence, *, drafting: bool) -> int:
+        """How many tokens of what a lookup found to verify; 0 leaves it.
+
+        Args:
+            found: of the tokens found, which need not be equally many in every row.
+            drafting: whether the draft would propose instead, or nobody.
+        """
+
+    def observe(self, played: Sequence[Round]) -> None:
+        """Learn from a round of all rows."""
 
 
 class FixedLookahead:
@@ -32,71 +48,43 @@ class FixedLookahead:
 
     Args:
         k: tokens proposed a round.
-        first: plain rounds at the start.
-        every: tokens from one later plain round to the next, to follow the cost of a growing context.
+        first: plain rounds at the start, and half as many for every other number of rows.
+        every: tokens a row from one later plain round to the next, to follow the cost of a growing context.
     """
+
+    why = ""
 
     def __init__(self, k: int, *, first: int = 4, every: int = 64) -> None:
         self.most = k
-        self._pending = first
-        self._every = every
+        self._first, self._every = first, every
+        self._pending: dict[int, int] = {}
         self._since = 0
 
-    def choose(self) -> int:
+    def choose(self, rows: int = 1) -> int:
         """``k``, or 0 when the target alone is due to be measured."""
-        return 0 if self._pending else self.most
+        first = self._first if not self._pending else self._first // 2
+        return 0 if self._pending.setdefault(rows, first) else self.most
 
-    def observe(self, played: Round) -> None:
+    def go_on(self, drafted: Evidence) -> bool:  # noqa: ARG002
+        """All ``k`` are drafted."""
+        return True
+
+    def columns(self, found: Evidence, *, drafting: bool) -> int:  # noqa: ARG002
+        """All that was found is verified."""
+        return max(map(len, found))
+
+    def observe(self, played: Sequence[Round]) -> None:
         """Count towards the next plain round."""
-        if played.plain:
-            self._pending = max(self._pending - 1, 0)
+        rows = len(played)
+        if all(one.plain for one in played):
+            self._pending[rows] = max(self._pending.get(rows, 0) - 1, 0)
             self._since = 0
             return
-        self._since += len(played.tokens)
+        self._since += max(len(one.tokens) for one in played)
         if self._every and self._since >= self._every:
-            self._pending = 1
+            self._pending[rows] = 1
 
 
 def fixed(k: int, *, baseline: bool = True) -> FixedLookahead:
     """A fixed lookahead, with or without the plain rounds that measure the target alone."""
     return FixedLookahead(k) if baseline else FixedLookahead(k, first=0, every=0)
-
-
-class GuardedLookahead:
-    """Up to ``k`` where speculation pays, and the target alone where it has been seen not to.
-
-    Speculative rounds are compared with plain ones as they go; when the last few were slower, drafting stops for a
-    while, twice as long each time.
-
-    Args:
-        k: tokens proposed a round at most.
-        first: plain rounds at the start.
-    """
-
-    def __init__(self, k: int, *, first: int = 4) -> None:
-        self.most = k
-        self._pending = first
-        self._plain: deque[float] = deque(maxlen=16)
-        self._recent: deque[tuple[int, float]] = deque(maxlen=_JUDGED)
-        self._pause = self._off = 0
-
-    def choose(self) -> int:
-        """``k``, or 0 while the target alone is measured or known to be faster."""
-        return 0 if self._pending or self._off > 0 else self.most
-
-    def observe(self, played: Round) -> None:
-        """Learn from a round."""
-        self._pending = max(self._pending - 1, 0)
-        self._off = max(self._off - len(played.tokens), 0)
-        if played.plain:
-            self._plain.append(played.seconds)
-            return
-        self._recent.append((len(played.tokens), played.seconds))
-        if len(self._recent) < _JUDGED or not self._plain:
-            return
-        tokens, seconds = (sum(column) for column in zip(*self._recent, strict=True))
-        if tokens * median(self._plain) >= seconds:
-            self._pause //= 2
-            return
-        self._pause = self._off = min(max(2 * self._pause, _PAUSE), 16 * _PAUSE)
-        self._recent.clear()

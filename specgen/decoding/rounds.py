@@ -7,7 +7,7 @@ from time import perf_counter
 
 from specgen.decoding.clock import Clock
 from specgen.decoding.engine import Engine, Task
-from specgen.decoding.events import Event, Finished, Notice, Prompted
+from specgen.decoding.events import Decided, Event, Finished, Notice, Prompted
 from specgen.decoding.halt import Halt
 from specgen.decoding.lookahead import Lookahead
 from specgen.decoding.proposers import Proposer
@@ -74,15 +74,17 @@ def converse(engine: Engine, task: Task, *, lookahead: Lookahead, halt: Halt | N
     cached = engine.admit(task)
     yield Prompted(prompt_tokens=len(task.prompt), cached_tokens=cached, seconds=perf_counter() - start)
     halt, proposer = halt or Halt(), engine.proposer
-    reason, draft_full = halt.reason, False
+    reason, draft_full, why = halt.reason, False, ""
     while reason is None:
         wanted = lookahead.choose()
         if wanted and proposer is not None and not draft_full and not proposer.room(engine.rows.lengths):
             draft_full = True
             yield Notice("the draft's context is full; the target goes on alone")
-        (played,) = engine.round(min(wanted, engine.room()))
-        lookahead.observe(played)
+        (played,) = engine.round(min(wanted, engine.room()), lookahead)
         yield played
+        if lookahead.why != why:
+            why = lookahead.why
+            yield Decided(why)
         reason = engine.reason(0) or halt.reason
     engine.release(0)
     yield Finished(reason, {name: count - before[name] for name, count in engine.fed().items()})

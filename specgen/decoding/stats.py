@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from specgen.decoding.events import Event, Finished, FinishReason, Notice, Prompted, Round
+from specgen.decoding.events import Decided, Event, Finished, FinishReason, Notice, Prompted, Round
 
 
 class Stats:
@@ -26,6 +26,8 @@ class Stats:
         self.draft_seconds = 0.0
         self.verify_seconds = 0.0
         self.speculative_rounds = 0
+        self.looked_up = 0  # proposed tokens that came from a lookup
+        self.drafting_off = ""
         self.finish_reason: FinishReason | None = None
         self.fed: Mapping[str, int] = {}
         self._plain_seconds: list[float] = []
@@ -46,6 +48,8 @@ class Stats:
                     # Only one token was wanted; a single time is no measurement.
                     self._plain_seconds.pop()
                 self.fed = event.fed
+            case Decided():
+                self.drafting_off = event.why
             case Notice():
                 pass
 
@@ -64,6 +68,7 @@ class Stats:
         self.speculative_rounds += 1
         self.proposed += len(played.proposed)
         self.accepted += played.accepted
+        self.looked_up += len(played.proposed) if played.source == "lookup" else 0
         self.refusals += played.rejected is not None
 
     @property

@@ -15,6 +15,9 @@ import torch
 from torch.nn.functional import pad
 
 from specgen.decoding.acceptance import NOTHING, Proposal
+from specgen.decoding.calibration import UNKNOWN
+from specgen.decoding.lookahead import Lookahead
+from specgen.decoding.proposers import Drafted
 from specgen.decoding.rows import Rows
 from specgen.decoding.sampler import Sampler
 from specgen.models.cached import CachedModel
@@ -71,11 +74,13 @@ class TranslatedDraft(ABC):
         """Forget what was drafted: the text that follows is translated anew."""
         self.model.crop([len(ids) for ids in self._ids[: len(lengths)]])
 
-    def propose(self, rows: Rows, sampler: Sampler, k: int) -> Proposal:
+    def propose(self, rows: Rows, sampler: Sampler, k: int, lookahead: Lookahead | None = None) -> Proposal:
         """Bring every row's text up to date and draft up to ``k`` tokens."""
+        if lookahead is not None and not lookahead.go_on([[] for _ in rows.lengths]):
+            return Proposal(rows.tokens[:, :0])
         for row in range(len(rows.lengths)):
             self._follow(row, self._translate(row, rows.committed(row)))
-        return self._draft(rows, sampler, min(k, self.room(rows.lengths)))
+        return self._draft(rows, sampler, min(k, self.room(rows.lengths)), lookahead)
 
     def _follow(self, row: int, ids: list[int]) -> None:
         """Take a row's text in the draft's ids, keeping the part of the cache that still holds it."""
@@ -97,7 +102,7 @@ class TranslatedDraft(ABC):
         """A row's text in the draft's ids."""
 
     @abstractmethod
-    def _draft(self, rows: Rows, sampler: Sampler, k: int) -> Proposal:
+    def _draft(self, rows: Rows, sampler: Sampler, k: int, lookahead: Lookahead | None) -> Proposal:
         """Draft after the translated texts."""
 
 
@@ -144,12 +149,14 @@ class IntersectionDraft(TranslatedDraft):
             ids += self._spelling[token]
         return ids or [0]
 
-    def _draft(self, rows: Rows, sampler: Sampler, k: int) -> Proposal:
+    def _draft(self, rows: Rows, sampler: Sampler, k: int, lookahead: Lookahead | None) -> Proposal:
         probs = []
+        evidence = Drafted(len(rows.lengths), self.model.device)
         self._drafted_after = [
             (n, len(ids)) for n, ids in zip(rows.lengths, self._ids, strict=False)
         ] + self._drafted_after[len(rows.lengths) :]
-        for offset in range(k):
+        while evidence.count < k and (not evidence.count or lookahead is None or lookahead.go_on(evidence.rows)):
+            offset = evidence.count
             totals = [len(ids) + offset for ids in self._ids[: len(rows.lengths)]]
             logits = self.model.logits(self._buffer[: len(totals)], totals, last=1)
             mapped = logits.new_full((*logits.shape[:2], sampler.vocab_size), float("-inf"))
@@ -157,13 +164,14 @@ class IntersectionDraft(TranslatedDraft):
             scores = sampler.scores(mapped.to(rows.tokens.device), rows, offset=offset)
             token, drawn_from = sampler.draw(scores, rows, offset=offset)  # the target's ids, [rows]
             rows.draft(offset, token)
+            evidence.add(scores, token, read=lookahead is not None)
             if offset + 1 < k:
                 own = self._back[token.to(self._back.device)]
                 for row, total in enumerate(totals):
                     self._buffer[row, total] = own[row]
             if drawn_from is not None:
                 probs.append(drawn_from)
-        return Proposal(rows.drafted(k) if k else rows.tokens[:, :0], torch.stack(probs, dim=1) if probs else None)
+        return evidence.proposal(rows, probs)
 
 
 class TextDraft(TranslatedDraft):
@@ -177,8 +185,11 @@ class TextDraft(TranslatedDraft):
         text = self.target_tokenizer.decode(list(committed))
         return [*self._beginning(), *self.tokenizer(text, add_special_tokens=False)["input_ids"]] or [0]
 
-    def _draft(self, rows: Rows, sampler: Sampler, k: int) -> Proposal:  # noqa: ARG002
+    def _draft(self, rows: Rows, sampler: Sampler, k: int, lookahead: Lookahead | None) -> Proposal:  # noqa: ARG002
         count = len(rows.lengths)
+        if lookahead is not None:
+            # The texts are read when all of them are written, so their length is decided beforehand.
+            k = next((n for n in range(1, k) if not lookahead.go_on([[UNKNOWN] * n] * count)), k)
         starts = [len(ids) for ids in self._ids[:count]]
         for offset in range(k):
             totals = [start + offset for start in starts]

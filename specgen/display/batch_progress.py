@@ -66,8 +66,8 @@ class Sum:
 def describe(so_far: Sum) -> str:
     """Return the parts of a progress line after the items."""
     parts = [f"{so_far.tokens:,} tokens", f"{_number(so_far.speed)} tok/s"]
-    if so_far.drafts:
-        parts.append(f"{_number(so_far.speedup)}x target alone")
+    if so_far.drafts and so_far.speedup is not None:
+        parts.append(f"{so_far.speedup:.1f}x target alone")
     if so_far.eta is not None:
         parts.append(f"{_duration(so_far.eta)} left")
     if so_far.failed:
@@ -187,7 +187,12 @@ def batch_summary(so_far: Sum, *, seconds: float, seed: int, remark: str = "") -
     if so_far.failed:
         parts.append(f"{so_far.failed:,} failed")
     parts += [f"{so_far.tokens:,} tokens", f"{_number(so_far.speed)} tok/s"]
-    parts.append(f"{_number(so_far.speedup)}x target alone" if so_far.drafts else "target alone")
+    if not so_far.drafts:
+        parts.append("target alone")
+    elif so_far.speedup is None:
+        parts.append("speedup not measured")
+    else:
+        parts.append(f"{so_far.speedup:.1f}x target alone")
     return " · ".join([*parts, f"seed {seed}"])
 
 

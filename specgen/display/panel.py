@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from specgen.decoding.events import Finished, Notice
+from specgen.decoding.events import Decided, Finished, Notice
 from specgen.decoding.stats import Stats
 from specgen.display.aside import LineByLine
 from specgen.display.escape import one_line, printable
@@ -58,6 +58,7 @@ class PanelRenderer:
         self._bytes: int | None = None
         self._busy = self._ended = False
         self._stop: Callable[[], None] | None = None
+        self._why = ""
         self._closing = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -86,6 +87,8 @@ class PanelRenderer:
                 self._hear(event)
             case Notice():
                 self._notices.append(event.message)
+            case Decided():
+                self._why = event.why
             case Finished():
                 self._end()
                 conclude(self._streams, self._run, stats, event.reason, self._notices)
@@ -188,5 +191,6 @@ class PanelRenderer:
         now = self._streams.clock()
         if now - self._weighed >= _MEMORY_SECONDS:
             self._bytes, self._weighed = self._memory(), now
-        why = one_line(self._notices[-1]) if self._notices and self._tally.plain_in_a_row else None
+        told = one_line(self._notices[-1]) if self._notices and self._tally.plain_in_a_row else None
+        why = self._why or told
         return Moment(self._stats, self._tally, now - self._start, self._bytes, why)

@@ -90,9 +90,11 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str, str, str]]:
     )
     base = sum(m.weights for m in models)
     for phase in plan.phases:
-        if phase.method == "weights":
-            continue
         mark = "  <- peak" if phase is plan.peak else ""
+        if phase.method == "weights":
+            if mark:
+                yield phase.name, "", "", size(phase.peak), f"{phase.method}{mark}"
+            continue
         own = max(phase.peak - base - sum(m.kv for m in models), 0)
         side = "draft" if phase.name.startswith("draft") else "target"
         cells = ("", size(own)) if side == "draft" else (size(own), "")
@@ -166,7 +168,8 @@ def _explained(plan: Plan) -> Iterator[str]:
         for kind, (layers, count) in model.kv_layers.items():
             yield f"  {layers:3} x {kind:20} {count:>18,} B of keys and values"
     if plan.closed_form is not None:
-        yield f"closed form: {plan.closed_form:,} B, trace: {plan.peak.peak:,} B"
+        traced = max(phase.peak for phase in plan.phases if phase.method == "trace")
+        yield f"closed form: {plan.closed_form:,} B, trace: {traced:,} B"
     for phase in plan.phases:
         if phase.top:
             yield f"{phase.name}: {phase.peak:,} B, reached by {phase.owner}; the largest blocks then:"

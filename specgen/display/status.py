@@ -95,7 +95,7 @@ def drafting(moment: Moment, run: Run) -> str:
     tally = moment.tally
     # A plain round now and then measures the target alone.
     if tally.lookahead and tally.plain_in_a_row < _OFF_AFTER:
-        return f"k={tally.lookahead}"
+        return f"lookup k={tally.lookahead}" if tally.source == "lookup" else f"k={tally.lookahead}"
     if moment.why or not run.drafts:
         return f"drafting off: {moment.why or 'no draft'}"
     if not moment.stats.rounds:

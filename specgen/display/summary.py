@@ -30,7 +30,7 @@ def summary(stats: Stats, *, seed: int, reason: FinishReason, rule: str = "", en
     ]
     if stats.proposed:
         parts += [
-            f"{_number(stats.speedup)}x target alone",
+            "speedup not measured" if stats.speedup is None else f"{stats.speedup:.1f}x target alone",
             f"accepted {stats.accepted} of {stats.proposed} drafts",
             f"{_number(stats.mean_accepted_length)} tokens/round",
         ]
@@ -38,6 +38,8 @@ def summary(stats: Stats, *, seed: int, reason: FinishReason, rule: str = "", en
             parts.append(rule)
     else:
         parts.append("target alone")
+    if stats.drafting_off:
+        parts.append(f"drafting off: {stats.drafting_off}")
     parts.append(f"seed {seed}")
     if reason in _REMARKS:
         parts.insert(0, _REMARKS[reason])

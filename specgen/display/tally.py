@@ -23,6 +23,7 @@ class Tally:
         seconds: their time.
         plain_seconds: the time of the other rounds.
         lookahead: tokens proposed in the last round that had a proposal.
+        source: where they came from.
         plain_in_a_row: rounds without one since then.
     """
 
@@ -34,6 +35,7 @@ class Tally:
     seconds: float = 0.0
     plain_seconds: float = 0.0
     lookahead: int = 0
+    source: str = ""
     plain_in_a_row: int = 0
 
     def add(self, played: Round) -> None:
@@ -42,7 +44,7 @@ class Tally:
             self.plain_in_a_row += 1
             self.plain_seconds += played.seconds
             return
-        self.lookahead, self.plain_in_a_row = len(played.proposed), 0
+        self.lookahead, self.source, self.plain_in_a_row = len(played.proposed), played.source, 0
         self.rounds += 1
         self.proposed += len(played.proposed)
         self.seconds += played.seconds

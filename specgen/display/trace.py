@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from specgen import __version__
-from specgen.decoding.events import Finished, Notice, Prompted, Round
+from specgen.decoding.events import Decided, Finished, Notice, Prompted, Round
 from specgen.display.json_lines import dump
 from specgen.display.renderer import Run
 from specgen.errors import UsageError
@@ -80,6 +80,8 @@ def _to_json(event: Narration) -> dict[str, Any]:
             return {"event": "prompted", **asdict(event)}
         case Notice():
             return {"event": "notice", "message": event.message}
+        case Decided():
+            return {"event": "decided", "why": event.why}
         case Finished():
             return {"event": "finished", "reason": event.reason, "fed": dict(event.fed)}
 
@@ -147,12 +149,16 @@ def _from_json(record: dict[str, Any]) -> Narration:
                 accepted=record["accepted"],
                 tokens=tuple(record["tokens"]),
                 **{name: float(record[name]) for name in ("draft_seconds", "verify_seconds", "seconds")},
+                source=str(record.get("source", "draft" if record["proposed"] else "")),
+                evidence=tuple(record.get("evidence", ())),
             )
             pieces = tuple(
                 Piece(str(text), token, place < played.accepted)
                 for place, (text, token) in enumerate(zip(record["text"], played.tokens, strict=True))
             )
             return Spoken(played, pieces, tuple(map(str, record["dropped"])))
+        case "decided":
+            return Decided(str(record["why"]))
         case "notice":
             return Notice(str(record["message"]))
         case "finished":

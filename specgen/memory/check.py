@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from specgen.errors import ExitCode, ModelError
@@ -65,19 +65,29 @@ def compare(plan: Plan, found: dict[str, Any]) -> Iterator[tuple[str, int, int]]
 
 
 def process(plan: Plan) -> int:
-    """The most memory that the process should have; while a file is converted its pages count, though they can go."""
+    """The most memory that the process should have: pages of a file that was read count, though they can go."""
     runtime = sum(device.runtime for device in plan.devices)
-    loading, held = [0], 0
-    for model in (plan.target, plan.draft):
-        if model is not None and plan.devices[0].memory.kind == "cpu":
-            loading.append(held + model.weights + (model.in_files or 0 if model.converted else 0) + runtime)
-            held += model.weights
-    return max(plan.need, *loading) if any(m.converted for m in (plan.target, plan.draft) if m) else plan.need
+    models = [model for model in (plan.target, plan.draft) if model is not None]
+    if plan.devices[0].memory.kind != "cpu" or not any(model.converted or model.packing for model in models):
+        return plan.need
+    peaks, held, pages = [0], 0, 0
+    for model in models:
+        reading = model.weights - model.copied + (model.in_files or 0 if model.converted else 0)
+        # Packing reads all of a file but an untied embedding.
+        unread = model.untouched if model.stays_mapped and not model.copied else 0
+        kept = model.weights + model.stays_mapped - unread
+        peaks.append(held + runtime + max(reading, kept + model.twice))
+        held += kept
+        pages += kept - model.weights + model.untouched if model.stays_mapped else 0
+    return max(plan.need + pages, *peaks)
 
 
 def _ask(profile: Profile, request: Request, *, events: bool) -> dict[str, Any]:
     from specgen.profile import as_data as profile_data
 
+    # What was planned is measured, and not what the profile has in its place.
+    draft = profile.draft and replace(profile.draft, dtype=request.draft_dtype)
+    profile = replace(profile, target=replace(profile.target, dtype=request.target_dtype), draft=draft)
     question = {
         "profile": profile_data(profile),
         "load": asdict(request.load),

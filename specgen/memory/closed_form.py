@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specgen.memory.packing import packed_bytes
 from specgen.memory.workload import Workload
 
 # What each family has besides the plain Llama layer: biases of q, k, v; norms of queries and keys.
@@ -48,6 +49,26 @@ class Architecture:
     def weights(self, itemsize: int) -> int:
         """Bytes of weights and of the two float32 tables of rotary frequencies."""
         return self.parameters() * itemsize + 2 * 4 * (self.head_dim // 2)
+
+    def linears(self) -> list[tuple[int, int, int]]:
+        """How many linear layers there are of each kind, their outputs and inputs; the head comes last."""
+        wide, narrow = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        shapes = [(1, wide, self.hidden), (2, narrow, self.hidden), (1, self.hidden, wide)]
+        shapes += [(2, self.inner, self.hidden), (1, self.hidden, self.inner)]
+        return [(count * self.layers, rows, columns) for count, rows, columns in shapes] + [
+            (1, self.vocab, self.hidden)
+        ]
+
+    def packed(self) -> tuple[int, int, int]:
+        """Bytes of packed float32 weights, of the head's copy among them, and of the largest matrix that is no copy."""
+        linears = self.linears()
+        sizes = [packed_bytes(*shape) for _, *shape in linears]
+        padding = sum(n * (size - 4 * rows * columns) for (n, rows, columns), size in zip(linears, sizes, strict=True))
+        if not self.tied:
+            return self.weights(4) + padding, 0, max(sizes)
+        # The embedding keeps the weights that it shared.
+        head = 4 * self.vocab * self.hidden
+        return self.weights(4) + padding + head, sizes[-1], max(sizes[:-1])
 
     def slot(self, itemsize: int) -> int:
         """Bytes of keys and values of one token."""
@@ -142,10 +163,12 @@ def phases(
     drafting = draft is not None and load.lookahead > 0
     theirs = draft.slot(sizes[1]) * load.batch * load.draft_slots(draft.positions) if draft and drafting else 0
     chunk = min(load.prefill_chunk + 1, load.length)
+    # In strict mode every pass reads all slots, and after the prompt every pass has one width.
+    read = load.slots if load.columns else load.length
     peaks = {
         "target prefill": held
         + (theirs if load.batch > 1 else 0)
-        + activations(target, chunk, load.length, sizes[0], fused=fused)
+        + activations(target, chunk, read, sizes[0], fused=fused)
     }
     if draft is not None and drafting:
         length = load.draft_length(draft.positions)
@@ -153,8 +176,9 @@ def phases(
         peaks["draft prefill"] = held + theirs + activations(draft, few, length, sizes[1], fused=fused)
         peaks["draft steps"] = held + theirs + scored(draft, load, load.lookahead, sizes[1])
     columns = load.lookahead + 1 if drafting else 1
-    round_ = load.batch * activations(target, columns, load.length + columns, sizes[0], fused=True)
-    round_ += load.batch * columns * target.vocab * sizes[0]
+    wide, read = (load.columns, read) if load.columns else (columns, load.length + columns)
+    round_ = load.batch * activations(target, wide, read, sizes[0], fused=True)
+    round_ += load.batch * wide * target.vocab * sizes[0]
     peaks["verify" if drafting else "decode"] = held + theirs + round_
     peaks["acceptance" if drafting else "sampling"] = held + theirs + scored(target, load, columns, sizes[0])
     return peaks

@@ -16,6 +16,7 @@ from specgen.decoding.sampler import Sampler
 from specgen.memory.workload import Workload
 from specgen.models.cached import CachedModel
 from specgen.models.load import Pair, load_pair
+from specgen.models.packing import PackedLinear
 from specgen.profile import Sampling, parse
 
 Answer = TypeVar("Answer")
@@ -100,9 +101,11 @@ def _read(target: CachedModel, rows: Rows, row: int) -> None:
 
 
 def weights_of(model: CachedModel) -> int:
-    """Bytes of a loaded model's parameters and buffers, once each."""
+    """Bytes of a loaded model's parameters and buffers, once each, and of its packed weights."""
     tensors = (*model.model.parameters(), *model.model.buffers())
-    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+    packed: int = sum(module.nbytes for module in model.model.modules() if isinstance(module, PackedLinear))
+    held: dict[int, int] = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return packed + sum(held.values())
 
 
 def high_water() -> int:

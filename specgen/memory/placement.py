@@ -45,7 +45,9 @@ def place(
     if len(memories) == 1 and apart is None:
         kv = sum(m.kv for m in models) + min(working, 0)
         weights = sum(m.weights for m in models)
-        if memories[0].kind == "cpu" and not memories[0].address_space:
+        if memories[0].address_space:
+            weights += sum(m.stays_mapped for m in models)
+        elif memories[0].kind == "cpu":
             weights -= sum(m.untouched for m in models)
         return (_device(memories[0], weights, kv, max(working, 0), runtime),)
     working = max(working, 0)

@@ -11,6 +11,7 @@ from specgen.errors import UsageError
 from specgen.memory import closed_form, free, quantized
 from specgen.memory.closed_form import Architecture, architecture
 from specgen.memory.errors import CannotTell
+from specgen.memory.packing import packs
 from specgen.memory.placement import place
 from specgen.memory.report import Block, ModelNeeds, Phase, Plan
 from specgen.memory.request import Request
@@ -106,9 +107,9 @@ class Planner:
         target = shapes[0]
         draft = shapes[1] if drafting else None
         assert target is not None
-        needs = [_shape_needs(self.target, target, dtypes[0], request.load, draft=False)]
+        needs = [_shape_needs(self.target, target, dtypes[0], request, draft=False)]
         if draft is not None and self.draft is not None:
-            needs.append(_shape_needs(self.draft, draft, dtypes[1], request.load, draft=True))
+            needs.append(_shape_needs(self.draft, draft, dtypes[1], request, draft=True))
         peaks = self._closed(request, dtypes)
         assert peaks is not None
         phases = [Phase(name, peak + sum(n.weights for n in needs), "closed form") for name, peak in peaks.items()]
@@ -130,8 +131,8 @@ class Planner:
         known = [self.target] + ([self.draft] if self.draft is not None and request.with_draft else [])
         quants = [request.target_quant, request.draft_quant]
         actors = [
-            traces.actor(model, dtype, quant, request.devices[0])
-            for model, dtype, quant in zip(known, dtypes, quants, strict=False)
+            traces.actor(model, dtype, quant, request.places(draft=i > 0))
+            for i, (model, dtype, quant) in enumerate(zip(known, dtypes, quants, strict=False))
         ]
         needs = [
             _actor_needs(model, actor, dtype, load, quant, draft=i > 0)
@@ -192,10 +193,15 @@ def _check_context(target: ModelNeeds, load: Workload) -> None:
 
 
 def _loading(model: ModelNeeds, request: Request) -> int:
-    """Bytes while weights are read: where every mapping counts, the file is mapped once more while it is read."""
+    """Bytes while weights are read, and then packed.
+
+    Where every mapping counts, the file is mapped once more while it is read.
+    """
+    packing = model.weights + model.twice
     if request.devices[0].address_space and model.in_files:
-        return model.weights + model.in_files
-    return model.weights
+        # What stays mapped is added to every phase.
+        return max(packing, model.weights - model.copied + model.in_files - model.stays_mapped)
+    return packing
 
 
 def _runtime(request: Request) -> tuple[int, str]:
@@ -209,10 +215,12 @@ def _runtime(request: Request) -> tuple[int, str]:
     return CPU_RUNTIME, "table"
 
 
-def _shape_needs(known: Known, shape: Architecture, dtype: str, load: Workload, *, draft: bool) -> ModelNeeds:
-    itemsize = ITEMSIZE[dtype]
+def _shape_needs(known: Known, shape: Architecture, dtype: str, request: Request, *, draft: bool) -> ModelNeeds:
+    itemsize, load = ITEMSIZE[dtype], request.load
     slots = load.draft_slots(shape.positions) if draft else load.slots
-    weights = shape.weights(itemsize)
+    packed = packs(dtype, request.places(draft=draft))
+    weights, copied, packing = shape.packed() if packed else (shape.weights(itemsize), 0, 0)
+    by_row = packed or not shape.tied
     return ModelNeeds(
         name=known.name,
         weights=weights,
@@ -227,7 +235,9 @@ def _shape_needs(known: Known, shape: Architecture, dtype: str, load: Workload, 
         positions=shape.positions,
         dtype=dtype,
         converted=_converted(known, dtype),
-        untouched=0 if shape.tied or _converted(known, dtype) else shape.vocab * shape.hidden * itemsize,
+        untouched=shape.vocab * shape.hidden * itemsize if by_row and not _converted(known, dtype) else 0,
+        copied=copied,
+        packing=packing,
     )
 
 
@@ -261,10 +271,12 @@ def _actor_needs(
         kv_layers={kind: (counts[kind], size) for kind, size in kinds.items()},
         positions=actor.positions,
         dtype=dtype,
-        quantization=quant or actor.packed,
+        quantization=quant or actor.quantization,
         notes=actor.notes,
         converted=_converted(known, dtype),
-        untouched=0 if quant or actor.packed or _converted(known, dtype) else actor.embeddings,
+        untouched=0 if quant or actor.quantization or _converted(known, dtype) else actor.embeddings,
+        copied=actor.copied,
+        packing=actor.packing,
     )
 
 

@@ -14,6 +14,7 @@ from specgen.memory.report import Plan
 from specgen.memory.request import Request
 from specgen.memory.sources import find
 from specgen.memory.workload import Workload
+from specgen.profile import most_proposed
 
 if TYPE_CHECKING:
     from specgen.profile import Profile
@@ -62,8 +63,9 @@ def check_fits(
     context: int,
     prompt: int | None = None,
     batch: int = 1,
-    lookahead: int | None = None,
+    lookahead: int | str | None = None,
     rule: str | None = None,
+    columns: int | None = None,
     offline: bool = True,
     planner: Planner | None = None,
 ) -> Plan | None:
@@ -76,6 +78,7 @@ def check_fits(
         batch: rows side by side.
         lookahead: draft tokens a round; None is the profile's.
         rule: the acceptance rule; None is the profile's.
+        columns: constant width of the target's passes (strict mode), or None.
         offline: plan from what is on this machine.
         planner: of the pair, if there is one already.
 
@@ -88,12 +91,13 @@ def check_fits(
     try:
         planner = planner or planner_for(profile, offline=offline)
         limit = min(planner.positions(), profile.context or planner.positions())
-        k = profile.lookahead if lookahead is None else lookahead
+        k = most_proposed(profile.lookahead if lookahead is None else lookahead)
         load = Workload(
             context=max(min(context, limit), 2),
             batch=batch,
             lookahead=k if profile.draft else 0,
             prompt=prompt,
+            columns=columns,
             sampling=profile.sampling,
             rule=rule or profile.acceptance,
         )

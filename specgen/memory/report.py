@@ -59,7 +59,9 @@ class ModelNeeds:
         quantization: how its weights are kept, if they are quantized.
         notes: what a user should know.
         converted: whether its files hold another data type than it is loaded in.
-        untouched: bytes of weights that a CPU leaves in their file: rows of an untied embedding that no token asks for.
+        untouched: bytes of weights that a CPU leaves in their file: rows of an embedding that no token asks for.
+        copied: bytes of the packed copy that a head tied to the embedding has.
+        packing: bytes of the largest packed matrix that is no copy; 0 when nothing is packed.
     """
 
     name: str
@@ -78,6 +80,20 @@ class ModelNeeds:
     notes: tuple[str, ...] = ()
     converted: bool = False
     untouched: int = 0
+    copied: int = 0
+    packing: int = 0
+
+    @property
+    def stays_mapped(self) -> int:
+        """Bytes of packed weights whose file stays mapped as well: the embedding is still read from there."""
+        if not self.packing or self.converted or not self.in_files:
+            return 0
+        return self.in_files - self.untouched
+
+    @property
+    def twice(self) -> int:
+        """Bytes that are there twice while weights are packed, one matrix after the other."""
+        return self.packing if self.converted else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ class Request:
     fast: bool = False
     detail: bool = False
 
+    def places(self, *, draft: bool) -> tuple[Memory, ...]:
+        """Where one of the two models may be."""
+        return (self.draft_device,) if draft and self.draft_device is not None else self.devices
+
     def changed(self, **changes: object) -> Request:
         """A copy; names of the workload's fields change the workload."""
         own = {key: value for key, value in changes.items() if key in Request.__slots__}

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from specgen.memory.errors import CannotTell
+from specgen.memory.packing import packed_bytes
 from specgen.memory.quantized import Scheme, linear_bytes
 from specgen.models import cache
 from specgen.models.attention import NAME
+from specgen.models.packing import linears
 from specgen.models.rollback import check_rollback
 
 
@@ -31,6 +33,8 @@ class Skeleton:
         by_dtype: the weights' bytes by data type.
         scratch: bytes that a quantized layer needs to unpack its largest matrix.
         dtype: of the activations.
+        copied: bytes of packed copies of weights that another module has, too.
+        packing: the largest packed matrix that is no such copy, bytes; 0 when nothing is packed.
     """
 
     model: PreTrainedModel
@@ -40,6 +44,8 @@ class Skeleton:
     by_dtype: Mapping[str, int]
     scratch: int
     dtype: torch.dtype
+    copied: int = 0
+    packing: int = 0
 
 
 def config_from(numbers: Mapping[str, Any], name: str) -> PreTrainedConfig:
@@ -62,7 +68,9 @@ def config_from(numbers: Mapping[str, Any], name: str) -> PreTrainedConfig:
     return config
 
 
-def build(config: PreTrainedConfig, name: str, dtype: torch.dtype, scheme: Scheme | None = None) -> Skeleton:
+def build(
+    config: PreTrainedConfig, name: str, dtype: torch.dtype, scheme: Scheme | None = None, *, packed: bool = False
+) -> Skeleton:
     """Build a model on the meta device, as ``from_pretrained`` would load it.
 
     Args:
@@ -70,6 +78,7 @@ def build(config: PreTrainedConfig, name: str, dtype: torch.dtype, scheme: Schem
         name: how to call it in messages.
         dtype: of its weights.
         scheme: how its weights are quantized while they are loaded.
+        packed: whether its linear layers are put into the order of the CPU's kernels.
 
     Raises:
         CannotTell: the architecture cannot be built.
@@ -87,20 +96,25 @@ def build(config: PreTrainedConfig, name: str, dtype: torch.dtype, scheme: Schem
         raise CannotTell(f"cannot plan {name}: it cannot be built: {_line(error)}", "check config.json") from error
     _keep_wide(model, dtype)
     sizes = _sizes(model, scheme)
+    copied, packing = _pack(model, sizes) if packed else (0, 0)
     stack = _stack(model, config)
     layer_weights = tuple(sum(sizes[k] for k in _storages(layer) if k in sizes) for layer in stack or ())
     by_dtype: dict[str, int] = {}
     for tensor in {t.untyped_storage()._cdata: t for t in _tensors(model)}.values():
         key = str(tensor.dtype).removeprefix("torch.")
         by_dtype[key] = by_dtype.get(key, 0) + sizes[tensor.untyped_storage()._cdata]
+    if copied:
+        by_dtype["float32"] += copied
     return Skeleton(
         model=model,
         layers=_reduce(model, config, stack),
-        weights=sum(sizes.values()),
+        weights=sum(sizes.values()) + copied,
         layer_weights=layer_weights,
         by_dtype=by_dtype if scheme is None else {scheme.method: sum(sizes.values())},
         scratch=_scratch(model, dtype, scheme),
         dtype=dtype,
+        copied=copied,
+        packing=packing,
     )
 
 
@@ -141,6 +155,22 @@ def _sizes(model: PreTrainedModel, scheme: Scheme | None) -> dict[int, int]:
             weight = module.weight
             sizes[weight.untyped_storage()._cdata] = linear_bytes(scheme, weight.shape[0], weight.shape[1])
     return sizes
+
+
+def _pack(model: PreTrainedModel, sizes: dict[int, int]) -> tuple[int, int]:
+    """Give linear weights the size that they have when they are packed; the rest as in ``Skeleton``."""
+    others = [module for module in model.modules() if type(module) is not nn.Linear]
+    held = {t.untyped_storage()._cdata for m in others for t in (*m.parameters(False), *m.buffers(False))}
+    copied = largest = 0
+    for parent, name in linears(model):
+        weight = getattr(parent, name).weight
+        size, storage = packed_bytes(*weight.shape), weight.untyped_storage()._cdata
+        if storage in held:
+            copied += size
+        else:
+            sizes[storage], largest = size, max(size, largest)
+            held.add(storage)
+    return copied, largest
 
 
 def _quantizable(model: PreTrainedModel, scheme: Scheme) -> Iterator[tuple[str, nn.Linear]]:

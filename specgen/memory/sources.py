@@ -168,8 +168,9 @@ def _hub(spec: ModelSpec, name: str) -> Known:
     try:
         from huggingface_hub import get_safetensors_metadata, hf_hub_download
 
-        config = hf_hub_download(spec.model, "config.json", revision=spec.revision)
+        # In this order: a download that reaches nobody is tried again and again, for 23 seconds.
         found = get_safetensors_metadata(spec.model, revision=spec.revision)
+        config = hf_hub_download(spec.model, "config.json", revision=spec.revision)
     except Exception as error:  # the client's errors come from three libraries and have no common class
         reason = explain(error, spec, 10.0)
         raise CannotTell(

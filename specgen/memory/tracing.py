@@ -8,16 +8,16 @@ from functools import cache as remember
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from specgen.errors import ModelError
 from specgen.memory import quantized
 from specgen.memory.errors import CannotTell
 from specgen.memory.free import Memory
 from specgen.memory.ledger import Fused
+from specgen.memory.packing import packs
 from specgen.memory.quantized import Scheme
 from specgen.memory.request import Request
-from specgen.memory.skeleton import build, config_from
+from specgen.memory.skeleton import Skeleton, build, config_from
 from specgen.memory.sources import Known
 from specgen.memory.trace import Actor, Traced, slots_of, trace
 from specgen.memory.workload import Workload
@@ -44,8 +44,10 @@ class Traceable:
     positions: int
     scratch: int
     embeddings: int
-    packed: str | None
+    quantization: str | None
     notes: tuple[str, ...]
+    copied: int
+    packing: int
 
 
 class Traces:
@@ -61,22 +63,25 @@ class Traces:
         found = (getattr(text, name, None) for name in _POSITIONS)
         return next((int(value) for value in found if value), _UNKNOWN_CONTEXT)
 
-    def actor(self, known: Known, dtype: str, quant: str | None, device: Memory) -> Traceable:
+    def actor(self, known: Known, dtype: str, quant: str | None, devices: tuple[Memory, ...]) -> Traceable:
         """Build a model's skeleton, or take the one that was built before."""
-        key = (id(known), dtype, quant, device.kind)
+        key = (id(known), dtype, quant, devices[0].kind, packs(dtype, devices))
         if key not in self._built:
-            self._built[key] = self._build(known, dtype, quant, device)
+            self._built[key] = self._build(known, dtype, quant, devices)
         return self._built[key]
 
-    def _build(self, known: Known, dtype: str, quant: str | None, device: Memory) -> Traceable:
+    def _build(self, known: Known, dtype: str, quant: str | None, devices: tuple[Memory, ...]) -> Traceable:
+        device = devices[0]
         config = config_from(known.numbers, known.name)
         capability = None
         if device.kind == "cuda" and device.source != "given":
             capability = torch.cuda.get_device_capability(torch.device(device.id))
         packed = quantized.packed(known.numbers, device.kind, capability)
         scheme = _scheme(known, quant, packed)
+        # A quantized model keeps its few plain layers as they are.
+        in_order = packs(dtype, devices) and scheme is None and not (packed and packed.stays)
         try:
-            skeleton = build(config, known.name, DTYPES[dtype], scheme)
+            skeleton = build(config, known.name, DTYPES[dtype], scheme, packed=in_order)
         except ModelError as error:
             raise CannotTell(f"cannot plan {known.name}: {error.message}", error.hint) from error
         notes: list[str] = []
@@ -100,9 +105,11 @@ class Traces:
             kinds=kinds if len(kinds) == len(slot_bytes) else ("full_attention",) * len(slot_bytes),
             positions=self.positions(known),
             scratch=skeleton.scratch,
-            embeddings=_untied(skeleton.model),
-            packed=packed.method if packed else None,
+            embeddings=_read_by_row(skeleton),
+            quantization=packed.method if packed else None,
             notes=tuple(notes),
+            copied=skeleton.copied,
+            packing=skeleton.packing,
         )
 
     def run(self, actors: list[Traceable], load: Workload, request: Request) -> tuple[Traced, ...]:
@@ -124,10 +131,11 @@ class Traces:
         return self._ran[key]
 
 
-def _untied(model: PreTrainedModel) -> int:
-    """Bytes of the input embeddings when the head has weights of its own."""
+def _read_by_row(skeleton: Skeleton) -> int:
+    """Bytes of the input embeddings when the head has weights of its own, or a packed copy of them."""
+    model = skeleton.model
     table, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    return 0 if table is head else int(table.nbytes)
+    return 0 if table is head and not skeleton.copied else int(table.nbytes)
 
 
 def _scheme(known: Known, quant: str | None, packed: quantized.Packed | None) -> Scheme | None:

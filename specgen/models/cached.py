@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,12 @@ from specgen.models.cache import SlotCache
 
 # Columns by which rows of one pass may differ before the longer ones are fed ahead on their own.
 _COMPANY = 8
+
+
+def _width(head: torch.nn.Module) -> int:
+    """Logits that an output layer gives; a packed one has no weight to look at."""
+    layer: Any = head
+    return int(layer.out_features if hasattr(layer, "out_features") else layer.weight.shape[0])
 
 
 class CachedModel:
@@ -33,7 +40,7 @@ class CachedModel:
         self.context = context
         self.prefill_chunk = prefill_chunk
         self.device: torch.device = model.get_input_embeddings().weight.device
-        self.vocab_size: int = model.get_output_embeddings().weight.shape[0]
+        self.vocab_size: int = _width(model.get_output_embeddings())
         self.lengths: list[int] = []
         self.fed = 0
         self.row_invariant: bool | None = None  # not asked yet; see strict.py

@@ -26,6 +26,7 @@ from specgen.models.cached import CachedModel
 from specgen.models.convert import end_ids, gguf_tokenizer, quiet
 from specgen.models.devices import pick_devices, pick_dtype
 from specgen.models.headers import GgufHeader, read_gguf
+from specgen.models.packing import can_pack, pack
 from specgen.models.progress import Progress, silent
 from specgen.models.rollback import check_rollback
 from specgen.models.sources import Located, locate
@@ -202,6 +203,10 @@ def _load_model(
         raise ModelError(
             f"{short_name(spec)} does not fit on {devices[0]}", "choose another device, a smaller dtype or model"
         ) from None
+    # What is quantized keeps its few plain layers as they are, and the planner counts them so.
+    if len(devices) == 1 and can_pack(dtype, devices[0]) and not getattr(model, "is_quantized", False):
+        with progress.stage(f"arranging {short_name(spec)} for the CPU"):
+            pack(model)
     return CachedModel(model.eval(), short_name(spec), context=_positions(config))
 
 

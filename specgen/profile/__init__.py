@@ -14,10 +14,22 @@ from specgen.profile.files import parse_yaml, read_text, to_yaml
 from specgen.profile.lookup import Found, config_folder, find, listing
 from specgen.profile.overrides import override
 from specgen.profile.parsing import as_data, parse
-from specgen.profile.schema import ACCEPTANCE_RULES, DTYPES, Mirror, ModelSpec, Profile, Sampling
+from specgen.profile.schema import (
+    ACCEPTANCE_RULES,
+    AUTO,
+    AUTO_MOST,
+    DTYPES,
+    Mirror,
+    ModelSpec,
+    Profile,
+    Sampling,
+    most_proposed,
+)
 
 __all__ = [
     "ACCEPTANCE_RULES",
+    "AUTO",
+    "AUTO_MOST",
     "DTYPES",
     "Found",
     "Mirror",
@@ -29,6 +41,7 @@ __all__ = [
     "find",
     "listing",
     "load_profile",
+    "most_proposed",
     "override",
     "parse",
     "read_profile",

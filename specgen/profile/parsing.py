@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
+from specgen.errors import ProfileError
 from specgen.profile.checks import (
     Check,
     Place,
@@ -23,7 +24,7 @@ from specgen.profile.checks import (
     whole,
     word,
 )
-from specgen.profile.schema import ACCEPTANCE_RULES, DTYPES, Mirror, ModelSpec, Profile, Sampling
+from specgen.profile.schema import ACCEPTANCE_RULES, AUTO, DTYPES, Mirror, ModelSpec, Profile, Sampling
 
 _DEVICE = re.compile(r"cpu|mps|(cuda|xpu)(:\d+)?")
 _DEVICES = "auto, cpu, mps, xpu, cuda, cuda:1, or several such as cuda:0,cuda:1"
@@ -101,6 +102,16 @@ def _model(value: object, place: Place) -> ModelSpec:
     return _spec(value, place)
 
 
+def _lookahead(value: object, place: Place) -> int | str:
+    if value == AUTO:
+        return AUTO
+    try:
+        return whole(0)(value, place)
+    except ProfileError as error:
+        hint = "did you mean auto?" if isinstance(value, str) and value.lower() == AUTO else error.hint
+        raise place.wrong(value, "auto or a whole number, 0 or more", hint) from None
+
+
 def _empty_as(default: T, check: Check[T]) -> Check[T]:
     """A section whose keys are all commented out is null in YAML."""
     return lambda value, place: default if value is None else check(value, place)
@@ -110,7 +121,7 @@ _profile: dict[str, Check[object]] = {
     "description": lambda value, place: text(value, place).strip(),
     "target": _model,
     "draft": optional(_model),
-    "lookahead": whole(0),
+    "lookahead": _lookahead,
     "acceptance": choice(*ACCEPTANCE_RULES),
     "context": optional(whole(1)),
     "sampling": _empty_as(Sampling(), _sampling),

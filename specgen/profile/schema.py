@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ACCEPTANCE_RULES = ("coupled", "block", "token")
+AUTO = "auto"
+AUTO_MOST = 16
+"""Tokens that a round proposes at most when the lookahead is ``auto``."""
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
@@ -79,7 +82,7 @@ class Profile:
         target: the model whose distribution is kept.
         draft: the model that proposes.
         description: one line for people.
-        lookahead: tokens proposed a round; 0 is the target alone.
+        lookahead: tokens proposed a round, or ``auto`` for what measuring makes of it; 0 is the target alone.
         acceptance: one of ``ACCEPTANCE_RULES``.
         context: the most tokens of prompt and output together; None is what the target allows.
         sampling: the warper chain.
@@ -91,9 +94,14 @@ class Profile:
     target: ModelSpec
     draft: ModelSpec | None = None
     description: str = ""
-    lookahead: int = 5
+    lookahead: int | str = AUTO
     acceptance: str = "coupled"
     context: int | None = None
     sampling: Sampling = Sampling()
     chat: bool = True
     source: str | None = None
+
+
+def most_proposed(lookahead: int | str) -> int:
+    """The most tokens that a round proposes."""
+    return lookahead if isinstance(lookahead, int) else AUTO_MOST

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from specgen.decoding.acceptance import Proposal
+from specgen.decoding.lookahead import Lookahead
 from specgen.decoding.noise import derive
 from specgen.decoding.proposers import DraftModel
 from specgen.decoding.rows import Rows
@@ -51,7 +52,7 @@ class RandomDraft:
         """There is no context to fill."""
         return 2**31
 
-    def propose(self, rows: Rows, sampler: Sampler, k: int) -> Proposal:
+    def propose(self, rows: Rows, sampler: Sampler, k: int, lookahead: Lookahead | None = None) -> Proposal:  # noqa: ARG002
         """Write ``k`` ids after each row's length."""
         for offset in range(k):
             ids = [derive(sampler.round, row, n + offset) % self._vocab_size for row, n in enumerate(rows.lengths)]

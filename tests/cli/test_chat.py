@@ -35,7 +35,7 @@ def engine(monkeypatch):
     engine = SimpleNamespace(asked=[], error=None, reason="stop", during=lambda: None)
 
     class Session:
-        def __init__(self, pair):
+        def __init__(self, pair, memory=None):
             self.pair = pair
 
         def stream(self, messages, request, *, halt):

@@ -52,6 +52,15 @@ def test_commands_options_and_profiles(tmp_path):
     assert ask("specgen chat -p ./pro", 3, cwd=tmp_path).stdout.split() == ["file,./pro"]
 
 
+def test_arguments_that_are_profiles(tmp_path):
+    (tmp_path / "my-pair.yaml").write_text("target: some/target\n")
+    for command in ("pull", "profiles show", "profiles path"):
+        words = f"specgen {command} star"
+        assert ask(words, len(words.split()) - 1, cwd=tmp_path).stdout.split() == ["plain,starter"]
+        words = f"specgen {command} ./my"
+        assert ask(words, len(words.split()) - 1, cwd=tmp_path).stdout.split() == ["file,./my"]
+
+
 def test_profiles_are_completed_without_torch():
     done = ask("specgen generate --profile ", 3, flags=["-X", "importtime"])
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}

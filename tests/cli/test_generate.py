@@ -46,7 +46,7 @@ def engine(monkeypatch):
             engine.noise()
         return SimpleNamespace(profile=profile, describe=lambda: "target (float32, cpu)", draft=None)
 
-    def stream(pair, prompt, request, *, halt):
+    def stream(pair, prompt, request, *, halt, memory):
         engine.prompt, engine.request = prompt, request
         yield from story(*engine.said, reason=halt.reason or engine.reason)
         if engine.error:

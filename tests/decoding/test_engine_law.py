@@ -14,7 +14,7 @@ from torch import Tensor
 from specgen.decoding import acceptance, sampler
 from specgen.decoding.acceptance import RULES, Kept
 from specgen.decoding.events import Round
-from specgen.decoding.lookahead import FixedLookahead
+from specgen.decoding.lookahead import Evidence, FixedLookahead
 from specgen.decoding.proposers import DraftModel
 from specgen.decoding.rounds import Task, rounds
 from specgen.decoding.rows import Rows
@@ -101,17 +101,20 @@ def tree(monkeypatch):
 
 
 class Alternating(FixedLookahead):
-    """A schedule of lookaheads, plain rounds among them, that depends on what was accepted."""
+    """Plain rounds and others, their lengths a function of what was accepted and of the draft's confidence so far."""
 
     def __init__(self, k: int) -> None:
         super().__init__(k, first=0, every=0)
         self._next = k
 
-    def choose(self) -> int:
+    def choose(self, rows: int = 1) -> int:
         return self._next
 
-    def observe(self, played: Round) -> None:
-        self._next = (played.accepted + self._next + 1) % (self.most + 1)
+    def go_on(self, drafted: Evidence) -> bool:
+        return not drafted[0] or sum(drafted[0]) % 3 != 0
+
+    def observe(self, played: Sequence[Round]) -> None:
+        self._next = (played[0].accepted + self._next + 1) % (self.most + 1)
 
 
 SAMPLINGS = [

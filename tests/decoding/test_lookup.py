@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from specgen.decoding.engine import Engine, Task
 from specgen.decoding.events import Round
-from specgen.decoding.lookahead import GuardedLookahead, fixed
-from specgen.decoding.lookup import SuffixLookup, _Index
+from specgen.decoding.lookahead import fixed
+from specgen.decoding.lookup import Corpus, SuffixLookup, _Text
 from specgen.decoding.rounds import converse, rounds
 from specgen.profile import Sampling
 from tests.toys import TableModel, plain_greedy
@@ -68,7 +68,7 @@ def test_a_text_that_repeats_itself_is_found():
 
 
 def test_the_longest_context_decides_then_the_most_frequent_then_the_latest():
-    index = _Index()
+    index = _Text()
     index.extend([1, 2, 3, 9, 2, 3, 8, 2, 3, 8, 0])
     assert index.next([2, 3]) == (8, 2)
     assert index.next([1, 2, 3]) == (9, 3)
@@ -102,25 +102,26 @@ def test_turns_of_a_conversation():
         prompt = [*prompt, *got[:9], 4]
 
 
-def round_of(proposed: int, tokens: int, seconds: float) -> Round:
-    return Round(0, (0,) * proposed, tokens - 1, (0,) * tokens, 0.0, seconds, seconds)
+def test_a_corpus_is_looked_up_where_the_text_itself_knows_less():
+    corpus = Corpus([[1, 2, 3, 4, 5], [9, 2, 3, 7], [8, 2, 3, 7]])
+    assert corpus.next([2, 3]) == (7, 2)  # the more frequent
+    assert corpus.next([1, 2, 3]) == (4, 3)  # the longer context
+    assert corpus.next([5, 9]) is None  # where one text ends and another begins
+    assert corpus.next([3]) is None
+    assert SuffixLookup(corpus)._next(_Text(), [0, 2, 3]) == (7, 2)
+    own = _Text()
+    own.extend([2, 3, 6])
+    assert SuffixLookup(corpus)._next(own, [2, 3]) == (6, 2)  # of equals, the text's own
+    assert SuffixLookup(corpus)._next(own, [1, 2, 3]) == (4, 3)
 
 
-@pytest.mark.parametrize(("accepted_length", "pays"), [(1, False), (3, True)])
-def test_a_guard_stops_what_does_not_pay_and_tries_again_later(accepted_length, pays):
-    guard, drafted, total = GuardedLookahead(5), 0, 0
-    for _ in range(3000):
-        k = guard.choose()
-        drafted += k > 0
-        event = round_of(5, accepted_length, 1.5) if k else round_of(0, 1, 1.0)
-        total += len(event.tokens)
-        guard.observe(event)
-    if pays:
-        assert drafted == 3000 - 4
-    else:
-        assert 0 < drafted < 0.03 * 3000  # a few probes, farther and farther apart
-
-
-def test_a_guard_measures_the_target_first():
-    guard = GuardedLookahead(5)
-    assert [(guard.choose(), guard.observe(round_of(0, 1, 1.0)))[0] for _ in range(5)] == [0, 0, 0, 0, 5]
+@pytest.mark.parametrize("rule", ["coupled", "block", "token"])
+def test_a_corpus_that_holds_the_answer_gives_it_away(rule):
+    target = TableModel(VOCAB, 3, order=3)
+    answer = plain_greedy(target, [1, 2, 3], 60)
+    lookup = SuffixLookup(Corpus([[1, 2, 3, *answer]]))
+    target = TableModel(VOCAB, 3, order=3)
+    events = played(rounds(target, Task([1, 2, 3], 60), proposer=lookup, lookahead=fixed(8, baseline=False), rule=rule))
+    assert [token for event in events for token in event.tokens] == answer
+    assert len(events) <= 2 + 60 / 8
+    assert {event.source for event in events} == {"lookup"}

@@ -35,6 +35,12 @@ def test_the_speedup_is_of_what_was_measured():
     )
 
 
+def test_a_speedup_that_was_not_measured():
+    so_far = Sum(done=1, tokens=10, seconds=4.0, drafts=True)
+    assert describe(so_far) == "10 tokens · 2.5 tok/s"
+    assert batch_summary(so_far, seconds=4.2, seed=3).endswith("2.5 tok/s · speedup not measured · seed 3")
+
+
 def test_hours():
     assert "2:46:40 left" in describe(Sum(done=1, total=10_001, done_tokens=1, tokens=1, seconds=1.0))
 

@@ -14,12 +14,13 @@ from specgen.memory.advice import advise, largest
 from specgen.memory.as_json import as_data
 from specgen.memory.closed_form import architecture
 from specgen.memory.errors import CannotTell, DoesNotFit
+from specgen.memory.packing import packs
 from specgen.memory.plan import Planner
 from specgen.memory.preflight import check_fits, planner_for
 from specgen.memory.request import Request
 from specgen.memory.sources import Known
 from specgen.memory.workload import Workload
-from specgen.profile import Sampling, load_profile
+from specgen.profile import Sampling, load_profile, most_proposed
 
 SHIPPED = sorted(path.stem for path in (Path(__file__).parents[2] / "profiles").glob("*.yaml"))
 
@@ -91,9 +92,12 @@ def test_formula_and_trace_agree_for_every_shipped_profile(name):
         pytest.skip("the formula does not claim this family")
     for batch, context in ((1, 2048), (3, 8192)):
         tokens = min(context, planner.positions())
-        load = Workload(tokens, batch, profile.lookahead if profile.draft else 0, sampling=profile.sampling)
+        load = Workload(
+            tokens, batch, most_proposed(profile.lookahead) if profile.draft else 0, sampling=profile.sampling
+        )
         for memory in (free.assumed("500GB"), free.assumed("500GB", "cpu")):
-            request = Request(load, memory, None, "bfloat16", "bfloat16", with_draft=profile.draft is not None)
+            dtype = "float32" if memory[0].kind == "cpu" and batch == 1 else "bfloat16"
+            request = Request(load, memory, None, dtype, dtype, with_draft=profile.draft is not None)
             traced, quick = planner.plan(request), planner.plan(replace(request, fast=True))
             assert quick.target.weights == traced.target.weights
             assert quick.target.kv == traced.target.kv
@@ -101,11 +105,72 @@ def test_formula_and_trace_agree_for_every_shipped_profile(name):
             assert quick.peak.peak == pytest.approx(traced.peak.peak, rel=0.01)
 
 
+def test_formula_and_trace_agree_in_strict_mode(seed):
+    planner, request = seed
+    request = replace(request.changed(batch=1, columns=12), target_dtype="bfloat16", draft_dtype="bfloat16")
+
+    traced, quick, loose = (
+        planner.plan(r) for r in (request, replace(request, fast=True), request.changed(columns=None))
+    )
+
+    assert quick.peak.peak == pytest.approx(traced.peak.peak, rel=0.01)
+    assert traced.target.kv - loose.target.kv == (12 - 6) * traced.target.kv_per_token
+    verify = [next(p.peak for p in plan.phases if p.name == "verify") for plan in (traced, quick, loose)]
+    assert verify[1] == pytest.approx(verify[0], rel=0.01)
+    assert verify[0] > verify[2]
+
+
+packed = pytest.mark.skipif(not packs("float32", free.assumed("1GB", "cpu")), reason="nothing is packed here")
+
+
+@packed
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("vocab", [512, 500])
+def test_packed_weights_in_formula_and_trace(tied, vocab):
+    config = numbers(tie_word_embeddings=tied, vocab_size=vocab)
+    options = {"devices": free.assumed("4GB", "cpu"), "target_dtype": "float32"}
+
+    traced, quick = (plan_of(config, **options, fast=fast).target for fast in (False, True))
+
+    for name in ("weights", "copied", "packing", "untouched", "by_dtype"):
+        assert getattr(traced, name) == getattr(quick, name), name
+    # 512 rows of 64 numbers, whatever the vocabulary: whole blocks.
+    head = 512 * 64 * 4
+    assert traced.copied == (head if tied else 0)
+    assert traced.packing == (128 * 64 * 4 if tied else head)
+    # Keys and values have 32 outputs, and take as much as 64.
+    padding = 4 * 2 * 32 * 64 * 4 + (0 if tied else head - vocab * 64 * 4)
+    plain = plan_of(config, **{**options, "devices": free.assumed("4GB")}).target
+    assert traced.weights == plain.weights + traced.copied + padding
+
+
+@packed
+def test_what_is_planned_packed():
+    here, spread = free.assumed("4GB", "cpu"), free.assumed("4GB,4GB", "cpu")
+
+    def weights(devices, dtype, **options):
+        return plan_of(numbers(tie_word_embeddings=True), devices=devices, target_dtype=dtype, **options).target
+
+    assert weights(here, "float32").packing
+    assert not weights(here, "bfloat16").packing
+    assert not weights(here, "float32", target_quant="nf4").packing
+    assert not weights(spread, "float32").packing
+    assert not weights(free.assumed("4GB"), "float32").packing
+
+
+@packed
+def test_packing_holds_a_matrix_twice_while_a_model_is_loaded():
+    plan = plan_of(numbers(), devices=free.assumed("4GB", "cpu"), target_dtype="float32")
+
+    assert plan.phases[0].name == "load target"
+    assert plan.phases[0].peak == plan.target.weights + 512 * 64 * 4
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_profile_is_planned_offline(name):
     profile = load_profile(name)
     planner = planner_for(profile, offline=True)
-    load = Workload(min(profile.context or 4096, 4096), 1, profile.lookahead if profile.draft else 0)
+    load = Workload(min(profile.context or 4096, 4096), 1, most_proposed(profile.lookahead) if profile.draft else 0)
 
     plan = planner.plan(Request(load, free.assumed("2000GB"), with_draft=profile.draft is not None))
 
@@ -257,6 +322,23 @@ def test_preflight_refuses_in_a_line_and_names_a_way_out(monkeypatch):
     assert caught.value.exit_code == 3
     assert "--skip-memory-check" in caught.value.hint
     assert "plan-memory" in caught.value.hint
+
+
+def test_preflight_counts_the_wider_passes_of_strict_mode():
+    profile = load_profile("llama-7b-1b", ["target.device=cpu", "draft.device=cpu", "target.dtype=bfloat16"])
+    planner = planner_for(profile, offline=True)
+    room = free.Memory("cpu", 10**12, 10**12, "test")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(free, "cpu", lambda: room)
+        strict, loose = (
+            check_fits(profile, context=300, prompt=64, lookahead=4, columns=columns, planner=planner)
+            for columns in (12, None)
+        )
+
+    assert (strict.request["slots"], loose.request["slots"]) == (312, 305)
+    peaks = [next(p.peak for p in plan.phases if p.name == "verify") for plan in (strict, loose)]
+    assert peaks[0] > peaks[1]
 
 
 def test_preflight_lets_pass_what_it_cannot_tell():

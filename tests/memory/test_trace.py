@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from specgen.memory.workload import Workload, passes
 from specgen.models import cache
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
+from specgen.models.packing import can_pack, pack
 from specgen.profile import Sampling
 from tests import families
 
@@ -45,6 +47,7 @@ def planned(target, draft, load):
 
 
 def measured(target, draft, load):
+    gc.collect()  # what other tests have left would be freed in a phase of this one
     # Kernels allocate once what they keep; that is not a phase's.
     warm = Workload(load.context, load.batch, load.lookahead, prefill_chunk=load.prefill_chunk, sampling=load.sampling)
     measure.run_phases(target, draft, warm, measure.Meter(target.device, events=False))
@@ -54,6 +57,29 @@ def measured(target, draft, load):
     meter = measure.Meter(target.device)
     measure.run_phases(target, draft, load, meter)
     return meter.peaks
+
+
+@pytest.mark.skipif(not can_pack(torch.float32, torch.device("cpu")), reason="nothing is packed here")
+@pytest.mark.parametrize("family", families.ROLL_BACK)
+@pytest.mark.parametrize("tied", [True, False])
+def test_packed_weights_are_exact_and_peaks_close_for_every_family(family, tied):
+    config = families.ROLL_BACK[family]()
+    config.tie_word_embeddings = tied
+    model = loaded(config)
+    pack(model)
+    real = CachedModel(model, "real", context=256, prefill_chunk=64)
+    actor = trace.Actor(skeleton.build(config, "plan", torch.float32, packed=True), "plan", 256, 64)
+    load = Workload(240, 2, 4, prefill_chunk=64, sampling=SAMPLED)
+
+    plan = planned(actor, None, load)
+    peaks = measured(real, None, load)
+
+    weights = measure.weights_of(real)
+    assert actor.skeleton.weights == sum(actor.skeleton.by_dtype.values()) == weights
+    allowed = OTHERS if family in NOT_DENSE else DENSE
+    assert {name: (plan[name] + weights) / (peak + weights) for name, peak in peaks.items()} == {
+        name: pytest.approx(1, abs=allowed) for name in plan
+    }
 
 
 @pytest.mark.parametrize("family", families.ROLL_BACK)

@@ -28,33 +28,30 @@ from specgen.memory.workload import Workload
 from specgen.models import cache
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
+from specgen.models.packing import can_pack, pack
 from specgen.profile import ModelSpec, Profile, Sampling
 torch.set_num_threads(2)
 cache.register()
 resource.setrlimit(resource.RLIMIT_AS, (question["limit"],) * 2)
-spec = ModelSpec(question["model"], dtype="bfloat16", device="cpu")
+spec = ModelSpec(question["model"], dtype=question["dtype"], device="cpu")
 load = Workload(question["context"], question["batch"], 4, sampling=Sampling(temperature=0.8, top_p=0.9))
 plan = planner_for(Profile("x", spec, spec), offline=True).plan(
-    Request(load, (free.cpu(),), target_dtype="bfloat16", draft_dtype="bfloat16")
+    Request(load, (free.cpu(),), target_dtype=spec.dtype, draft_dtype=spec.dtype)
 )
 print(json.dumps([plan.verdict, plan.need]), flush=True)
-models = [
-    CachedModel(
-        AutoModelForCausalLM.from_pretrained(spec.model, dtype=torch.bfloat16, attn_implementation=NAME).eval(),
-        "m",
-        context=8192,
-    )
-    for _ in range(2)
-]
+dtype, models = getattr(torch, spec.dtype), []
+for _ in range(2):
+    model = AutoModelForCausalLM.from_pretrained(spec.model, dtype=dtype, attn_implementation=NAME).eval()
+    if can_pack(dtype, model.device):
+        pack(model)
+    models.append(CachedModel(model, "m", context=8192))
 measure.run_phases(*models, load, measure.Meter(torch.device("cpu"), events=False))
 with open("/proc/self/status") as status:
     print(next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmPeak")))
 """
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
+def save(folder, dtype):
     config = hf.LlamaConfig(
         vocab_size=16384,
         hidden_size=768,
@@ -64,25 +61,41 @@ def model(tmp_path_factory):
         num_key_value_heads=4,
         max_position_embeddings=8192,
     )
-    hf.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(folder)
+    hf.AutoModelForCausalLM.from_config(config, dtype=dtype).save_pretrained(folder)
     return str(folder)
 
 
-def run(model, context, batch, limit):
-    question = json.dumps({"model": model, "context": context, "batch": batch, "limit": limit})
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {name: save(folder / name, getattr(torch, name)) for name in ("bfloat16", "float32")}
+
+
+def run(model, dtype, context, batch, limit):
+    question = json.dumps({"model": model, "dtype": dtype, "context": context, "batch": batch, "limit": limit})
     done = subprocess.run([sys.executable, "-c", CHILD, question], capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     verdict, need = json.loads(lines[0])
     return verdict, need, int(lines[1]) if len(lines) == 2 else None
 
 
-@pytest.mark.parametrize(("context", "batch"), [(256, 1), (2048, 4)])
-def test_no_fits_dies_and_no_refusal_had_a_tenth_to_spare(model, context, batch):
-    _, _, used = run(model, context, batch, 64 * 2**30)
+@pytest.mark.parametrize(
+    ("stored", "dtype", "context", "batch"),
+    [
+        ("bfloat16", "bfloat16", 256, 1),
+        ("bfloat16", "bfloat16", 2048, 4),
+        # Packed, from files that are converted and from files that stay mapped.
+        ("bfloat16", "float32", 256, 1),
+        ("float32", "float32", 256, 1),
+    ],
+)
+def test_no_fits_dies_and_no_refusal_had_a_tenth_to_spare(models, stored, dtype, context, batch):
+    model = models[stored]
+    _, _, used = run(model, dtype, context, batch, 64 * 2**30)
     assert used is not None
 
     for share in (0.94, 1.01, 1.11):
-        verdict, need, peak = run(model, context, batch, int(used * share))
+        verdict, need, peak = run(model, dtype, context, batch, int(used * share))
         told = f"limit {share} of {used:,}: {verdict}, planned {need:,}, ran {peak is not None}"
         assert verdict == "no" or peak is not None, told
         assert verdict != "no" or share < 1.1, told

@@ -1,9 +1,10 @@
-"""A hub on this machine: the few addresses that ``snapshot_download`` asks, with repositories made of bytes."""
+"""A hub on this machine: the few addresses that downloads and headers ask, with repositories made of bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -24,12 +25,14 @@ class Hub:
         failures: status and headers of the answer instead, by the start of a path.
         delay: seconds before any answer.
         asked: every path, in order.
+        sent: bytes of contents by path.
     """
 
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
     failures: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict)
     delay: float = 0.0
     asked: list[str] = field(default_factory=list)
+    sent: dict[str, int] = field(default_factory=dict)
     address: str = ""
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -72,12 +75,18 @@ def serving() -> Iterator[Hub]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, headers, body = hub.answer(unquote(urlsplit(self.path).path))
+            path = unquote(urlsplit(self.path).path)
+            status, headers, body = hub.answer(path)
+            if status == 200 and (wanted := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))):
+                first, last = (int(place) for place in wanted.groups())
+                headers = {**headers, "Content-Range": f"bytes {first}-{last}/{len(body)}"}
+                status, body = 206, body[first : last + 1]
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             if self.command == "GET":
+                hub.sent[path] = hub.sent.get(path, 0) + len(body)
                 with suppress(ConnectionError):
                     self.wfile.write(body)
 

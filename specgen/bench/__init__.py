@@ -1,0 +1,1 @@
+"""What a pair gains: estimated from costs, measured on this machine, and compared with others."""
