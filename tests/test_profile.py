@@ -141,8 +141,8 @@ def test_a_spec_can_be_a_key_although_its_config_cannot() -> None:
             None,
         ),
         ("target: m\nlookahead: true", "f.yaml: lookahead: found true, expected a whole number, 0 or more", None),
-        ("target: m\nlookahead: -1", "f.yaml: lookahead: found -1, expected a whole number, 0 or more", None),
-        ("target: m\nlookahead: 2.0", "f.yaml: lookahead: found 2.0, expected a whole number, 0 or more", None),
+        ("target: m\nlookahead: -1", "f.yaml: lookahead: found -1, expected auto or a whole number, 0 or more", None),
+        ("target: m\nlookahead: 2.0", "f.yaml: lookahead: found 2.0, expected auto or a whole number, 0 or more", None),
         (
             "target: m\nlookahead: '3'",
             "f.yaml: lookahead: found '3', expected auto or a whole number, 0 or more",
