@@ -140,7 +140,11 @@ def test_a_spec_can_be_a_key_although_its_config_cannot() -> None:
             "f.yaml: target.dtype: found 'bf16', expected one of auto, float32, float16, bfloat16",
             None,
         ),
-        ("target: m\nlookahead: true", "f.yaml: lookahead: found true, expected a whole number, 0 or more", None),
+        (
+            "target: m\nlookahead: true",
+            "f.yaml: lookahead: found true, expected auto or a whole number, 0 or more",
+            None,
+        ),
         ("target: m\nlookahead: -1", "f.yaml: lookahead: found -1, expected auto or a whole number, 0 or more", None),
         ("target: m\nlookahead: 2.0", "f.yaml: lookahead: found 2.0, expected auto or a whole number, 0 or more", None),
         (

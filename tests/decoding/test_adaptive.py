@@ -93,10 +93,8 @@ def best_fixed(draft: Draft, **costs) -> float:
     return max(simulate(fixed(k, baseline=False), draft, **costs) for k in (0, 1, 2, 3, 4, 6, 9, 12))
 
 
-@pytest.mark.parametrize(("c", "s"), [(0.08, 0.05), (0.2, 0.05), (0.03, 0.03), (0.36, 0.05), (0.3, 0.15)])
-@pytest.mark.parametrize(
-    "draft", [hard_and_easy, lambda _at: (0.9, 0.9), lambda _at: (0.6, 0.6), lambda _at: (0.8, 0.5)]
-)
+@pytest.mark.parametrize(("c", "s"), [(0.08, 0.05), (0.2, 0.05), (0.36, 0.05)])
+@pytest.mark.parametrize("draft", [hard_and_easy, lambda _at: (0.9, 0.9), lambda _at: (0.8, 0.5)])
 def test_it_is_about_as_fast_as_the_best_fixed_lookahead_in_hindsight(draft, c, s):
     costs = {"c": c, "s": s, "tokens": 2500}
     best = max(best_fixed(draft, **costs), 1.0)
