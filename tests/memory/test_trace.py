@@ -51,11 +51,22 @@ def measured(target, draft, load):
     # Kernels allocate once what they keep; that is not a phase's.
     warm = Workload(load.context, load.batch, load.lookahead, prefill_chunk=load.prefill_chunk, sampling=load.sampling)
     measure.run_phases(target, draft, warm, measure.Meter(target.device, events=False))
+    runs = [_metered(target, draft, load) for _ in range(4)]
+    # Something of another test that is freed meanwhile, or an event that the profiler lost, only ever lowers a peak.
+    return {name: max(run[name] for run in runs) for name in runs[0]}
+
+
+def _metered(target, draft, load):
     for model in (target, draft):
         if model is not None:
             model._cache = cache.SlotCache(0, 0)
     meter = measure.Meter(target.device)
-    measure.run_phases(target, draft, load, meter)
+    gc.collect()
+    gc.disable()
+    try:
+        measure.run_phases(target, draft, load, meter)
+    finally:
+        gc.enable()
     return meter.peaks
 
 
