@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ class Meter:
     def __init__(self, device: torch.device, *, events: bool = True) -> None:
         self._device = device
         self._events = events
-        self._live = 0
+        self._live: dict[int, int] = {}
         self.peaks: dict[str, int] = {}
 
     def step(self, name: str, do: Callable[[], Answer]) -> Answer:
@@ -50,13 +50,26 @@ class Meter:
 
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             answer = do()
-        events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-        live = peak = self._live
-        for event in sorted(events, key=lambda e: int(e.start_ns())):
-            live += int(event.nbytes())
+        live = peak = sum(self._live.values())
+        for event in _allocations(profiler.profiler.kineto_results.experimental_event_tree()):
+            # By address: torch reports the freeing of whatever now lies where an allocation it once saw has been.
+            live -= self._live.pop(event.ptr, 0)
+            if event.alloc_size > 0:
+                live += event.alloc_size
+                self._live[event.ptr] = event.alloc_size
             peak = max(peak, live)
-        self._live = live
         return peak, answer
+
+
+def _allocations(tree: Iterable[Any]) -> list[Any]:
+    """The allocations and frees of a profile, in order of time."""
+    found, waiting = [], list(tree)
+    while waiting:
+        event = waiting.pop()
+        waiting += event.children
+        if event.tag.name == "Allocation":
+            found.append(event)
+    return [event.typed[1] for event in sorted(found, key=lambda event: int(event.start_time_ns))]
 
 
 def run_phases(target: CachedModel, draft: CachedModel | None, load: Workload, meter: Meter) -> None:
