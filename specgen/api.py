@@ -239,12 +239,21 @@ def lookahead_of(profile: Profile, request: Request) -> tuple[int | str, int]:
 
 
 def drafts_of(pair: Pair, request: Request) -> str:
-    """Where a request's proposals come from: ``draft``, ``lookup`` or ``both``."""
+    """Where a request's proposals come from: ``draft``, ``lookup`` or ``both``.
+
+    Raises:
+        UsageError: the pair has no draft, or a corpus is given and nothing looks into it.
+    """
+    if pair.draft is None and request.drafts in ("draft", "both"):
+        raise UsageError(f"{pair.profile.name} has no draft model", "--drafts lookup, or a profile with a draft")
     if pair.draft is None:
         return "lookup"
-    if request.drafts != AUTO:
-        return request.drafts
-    return "both" if lookahead_of(pair.profile, request)[0] == AUTO else "draft"
+    drafts = request.drafts
+    if drafts == AUTO:
+        drafts = "both" if lookahead_of(pair.profile, request)[0] == AUTO else "draft"
+    if request.corpus and drafts == "draft":
+        raise UsageError("only a lookup reads --lookup-corpus, and the draft model proposes alone", "--drafts both")
+    return drafts
 
 
 def proposer_for(pair: Pair, request: Request) -> Proposer:

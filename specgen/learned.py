@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specgen.files import beside
 from specgen.models.store import models_folder
 
 if TYPE_CHECKING:
@@ -52,14 +52,10 @@ class Learned:
 
     def save(self, learned: Mapping[str, Any]) -> None:
         """Write what was learned; a cache that cannot be written is no failure."""
-        scratch = self.path.with_suffix(f".{os.getpid()}")
-        with suppress(OSError):
+        with suppress(OSError), beside(self.path) as scratch:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                scratch.write_text(json.dumps({"format": FORMAT, **learned}), encoding="utf-8")
-                scratch.replace(self.path)
-            finally:
-                scratch.unlink(missing_ok=True)
+            scratch.write_text(json.dumps({"format": FORMAT, **learned}), encoding="utf-8")
+            scratch.replace(self.path)
 
 
 def _key(pair: Pair) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from statistics import median
 
+from specgen.decoding.costs import alike, nearest
+
 _WINDOW = 32
 
 
@@ -23,7 +25,5 @@ class Baseline:
 
         Rows that were not measured take what about as many do, a third more or less; None where nothing near was.
         """
-        near = [known for known in self._seconds if 0.75 <= known / rows <= 1.34]
-        if not near:
-            return None
-        return median(self._seconds[min(near, key=lambda known: (abs(known - rows), known))])
+        near = [known for known in self._seconds if alike(known, rows)]
+        return median(self._seconds[nearest(near, rows)]) if near else None

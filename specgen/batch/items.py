@@ -206,9 +206,18 @@ def _prompt(found: dict[str, Any]) -> str | tuple[Mapping[str, str], ...]:
         if not isinstance(prompt, str):
             raise BadLine(f"prompt must be a string, not {_kind(prompt)}")
         return prompt
-    if not isinstance(messages, list) or not messages:
+    return read_messages(messages)
+
+
+def read_messages(found: object) -> tuple[Mapping[str, str], ...]:
+    """Return chat messages, each with a role and a text.
+
+    Raises:
+        BadLine: they are not what they must be.
+    """
+    if not isinstance(found, list) or not found:
         raise BadLine("messages must be a list of at least one message")
-    return tuple(_message(message) for message in messages)
+    return tuple(_message(message) for message in found)
 
 
 def _message(message: object) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from specgen.batch.feed import key_of
 from specgen.errors import SpecgenError, UsageError
+from specgen.files import beside
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -255,13 +256,11 @@ def write_manifest(output: Path, manifest: Mapping[str, Any]) -> None:
         SpecgenError: it cannot be written.
     """
     path = manifest_path(output)
-    beside = path.with_name(path.name + ".new")
     try:
-        beside.write_text(json.dumps(manifest, indent=2, ensure_ascii=True, default=str) + "\n", encoding="utf-8")
-        beside.replace(path)
+        with beside(path) as scratch:
+            scratch.write_text(json.dumps(manifest, indent=2, ensure_ascii=True, default=str) + "\n", encoding="utf-8")
+            scratch.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         raise SpecgenError(
             f"cannot write {path}: {error.strerror or error}", "make room, then run the same command with --resume"
         ) from error

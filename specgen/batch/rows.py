@@ -54,13 +54,16 @@ class Seats:
         self.limit, self.most, self._settled = most, most, True
 
 
-def rows_that_fit(profile: Profile, *, max_tokens: int, lookahead: int, offline: bool = True) -> int:
+def rows_that_fit(
+    profile: Profile, *, max_tokens: int, lookahead: int, columns: int | None = None, offline: bool = True
+) -> int:
     """The most rows that the memory plan allows, in powers of two; at least 1.
 
     Args:
         profile: the pair, on its devices; not loaded yet, or loaded on the host.
         max_tokens: tokens that each row may generate.
         lookahead: tokens proposed a round.
+        columns: constant width of the target's passes (strict mode), or None.
         offline: plan from what is on this machine.
     """
     from specgen.memory.errors import CannotTell, DoesNotFit
@@ -75,7 +78,13 @@ def rows_that_fit(profile: Profile, *, max_tokens: int, lookahead: int, offline:
     def fits(rows: int) -> bool:
         try:
             check_fits(
-                profile, context=PROMPT + max_tokens, batch=rows, lookahead=lookahead, offline=offline, planner=planner
+                profile,
+                context=PROMPT + max_tokens,
+                batch=rows,
+                lookahead=lookahead,
+                columns=columns,
+                offline=offline,
+                planner=planner,
             )
         except DoesNotFit:
             return False

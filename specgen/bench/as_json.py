@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from specgen.bench.prompts import Prompt
 from specgen.bench.report import ArmResult, Gain, Report, Speed
 from specgen.bench.run import Sample
 from specgen.decoding.events import Round
+from specgen.decoding.stats import rounded
+
+_exact = partial(rounded, digits=6)
 
 
 def as_data(report: Report, samples: Iterable[Sample], prompts: Sequence[Prompt]) -> dict[str, Any]:
@@ -61,16 +65,16 @@ def _arm(arm: ArmResult) -> dict[str, Any]:
         "tokens": arm.tokens,
         "decode": _speed(arm.decode),
         "prompt_included": _speed(arm.whole),
-        "ttft": _rounded(arm.ttft),
-        "inter_token_latency": {"median": _rounded(arm.gap), "p95": _rounded(arm.gap_95)},
+        "ttft": _exact(arm.ttft),
+        "inter_token_latency": {"median": _exact(arm.gap), "p95": _exact(arm.gap_95)},
         "proposed": arm.proposed,
         "accepted": arm.accepted,
-        "acceptance_rate": _rounded(arm.acceptance_rate),
-        "alpha": _rounded(arm.alpha),
-        "mean_accepted_length": _rounded(arm.mean_accepted_length),
+        "acceptance_rate": _exact(arm.acceptance_rate),
+        "alpha": _exact(arm.alpha),
+        "mean_accepted_length": _exact(arm.mean_accepted_length),
         "positions": [{"tested": one.tested, "accepted": one.accepted} for one in arm.positions],
         "rounds_by_source": {name or "plain": count for name, count in arm.sources.items()},
-        "own_share": _rounded(arm.own_share),
+        "own_share": _exact(arm.own_share),
         "peak_memory": arm.memory,
         "same_text": {"equal": arm.same_text, "compared": arm.compared_text},
     }
@@ -80,17 +84,17 @@ def _speed(speed: Speed | None) -> dict[str, Any] | None:
     if speed is None:
         return None
     return {
-        "tokens_per_second": _rounded(speed.rate),
+        "tokens_per_second": _exact(speed.rate),
         "speedup": _gain(speed.gain),
         "categories": {
-            name: {"tokens_per_second": _rounded(rate), "speedup": _gain(gain)}
+            name: {"tokens_per_second": _exact(rate), "speedup": _gain(gain)}
             for name, (rate, gain) in speed.categories.items()
         },
     }
 
 
 def _gain(gain: Gain) -> dict[str, Any]:
-    return {"value": _rounded(gain.value), "low": _rounded(gain.low), "high": _rounded(gain.high)}
+    return {"value": _exact(gain.value), "low": _exact(gain.low), "high": _exact(gain.high)}
 
 
 def _run(sample: Sample) -> dict[str, Any]:
@@ -103,9 +107,9 @@ def _run(sample: Sample) -> dict[str, Any]:
         "repeat": sample.repeat,
         "prompt_tokens": outcome.prompt_tokens,
         "tokens": outcome.count,
-        "seconds": _rounded(outcome.seconds),
-        "ttft": _rounded(outcome.ttft),
-        "decode_seconds": _rounded(outcome.decode_seconds),
+        "seconds": _exact(outcome.seconds),
+        "ttft": _exact(outcome.ttft),
+        "decode_seconds": _exact(outcome.decode_seconds),
         "proposed": outcome.proposed,
         "accepted": outcome.accepted,
         "finish_reason": outcome.finish_reason,
@@ -117,8 +121,4 @@ def _run(sample: Sample) -> dict[str, Any]:
 def _round(played: Round) -> list[Any]:
     """Tokens, proposed, accepted, source, and the seconds of the round, of its draft and of its verification."""
     times = (played.seconds, played.draft_seconds, played.verify_seconds)
-    return [len(played.tokens), len(played.proposed), played.accepted, played.source, *map(_rounded, times)]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
+    return [len(played.tokens), len(played.proposed), played.accepted, played.source, *map(_exact, times)]

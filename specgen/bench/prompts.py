@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from specgen.batch.items import read_messages
+from specgen.batch.settings import BadLine
 from specgen.errors import PromptError, UsageError
+from specgen.files import read_text
+from specgen.prompt import Message
 
 CATEGORIES: Final = ("chat", "code", "summarise", "translate", "maths", "retrieval")
 _TEXTS = Path(__file__).with_name("texts")
 _UNNAMED = "prompts"  # the category of a prompt that names none
 _FORMATS = 'a line is a prompt, or {"prompt": "..."}, {"messages": [...]} or {"category": "...", "turns": ["..."]}'
-
-Message = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,7 @@ def few(prompts: Sequence[Prompt], each: int | None) -> tuple[Prompt, ...]:
 
 def _lines(path: str) -> Iterator[tuple[str, str | None, str | tuple[Message, ...]]]:
     """Category, name and content of every line that is not blank."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise PromptError(f"{path} is not UTF-8", "iconv -f latin1 -t utf-8 converts a Western European file") from None
-    except OSError as error:
-        raise PromptError(f"cannot read {path}: {error.strerror}", "give a file with one prompt a line") from None
+    text = read_text(path, "give a file with one prompt a line")
     # Not splitlines: a prompt in JSON may hold U+2028, which ends no line here.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     objects = next((line for line in lines if line.strip()), "").lstrip().startswith('{"')
@@ -134,7 +131,10 @@ def _content(found: Mapping[str, Any]) -> str | tuple[Message, ...]:
         raise ValueError(f"both {given[0]} and {given[1]}" if given else "neither prompt, messages nor turns")
     value = found[given[0]]
     if given[0] == "messages":
-        return _messages(value)
+        try:
+            return read_messages(value)
+        except BadLine as error:
+            raise ValueError(error.message) from None
     if given[0] == "turns":
         if not isinstance(value, list) or not value:
             raise ValueError("turns must be a list of at least one text")
@@ -142,15 +142,6 @@ def _content(found: Mapping[str, Any]) -> str | tuple[Message, ...]:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{given[0]} must hold text")
     return value
-
-
-def _messages(value: object) -> tuple[Message, ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError("messages must be a list of at least one message")
-    for message in value:
-        if not isinstance(message, dict) or not all(isinstance(message.get(key), str) for key in ("role", "content")):
-            raise ValueError("a message needs a role and a content, both text")
-    return tuple({"role": message["role"], "content": message["content"]} for message in value)
 
 
 def _numbered(lines: Iterator[tuple[str, str | None, str | tuple[Message, ...]]]) -> Iterator[Prompt]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -186,7 +187,8 @@ class _Measurement:
             return arm.run(job)
         except SpecgenError as error:
             reason = error.message
-        except Exception as error:  # noqa: BLE001 - whatever another program fails with, the others go on
+        except Exception as error:
+            logging.getLogger("specgen").info("%s failed", arm.name, exc_info=error)
             reason = " ".join(f"{type(error).__name__}: {error}".split())
         self.dropped.add(arm.name)
         return Dropped(arm.name, reason, job.sampling.temperature)

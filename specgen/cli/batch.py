@@ -15,7 +15,7 @@ from specgen import __version__
 from specgen.cli.batch_files import choose_seed, open_feed, open_journal, open_source
 from specgen.cli.batch_options import BatchSettings
 from specgen.cli.environment import Environment
-from specgen.cli.loading import load_models
+from specgen.cli.loading import load_models, strict_columns
 from specgen.cli.logs import library_messages
 from specgen.cli.settings import Settings
 from specgen.cli.signals import halting
@@ -122,7 +122,8 @@ class _Run:
         if self.settings.skip_memory_check:
             return unplanned_rows(self.profile)
         _, most = lookahead_of(self.profile, self.request)
-        return rows_that_fit(self.profile, max_tokens=self.request.max_tokens, lookahead=most)
+        columns = strict_columns(self.request.strict)
+        return rows_that_fit(self.profile, max_tokens=self.request.max_tokens, lookahead=most, columns=columns)
 
     @contextmanager
     def _progress(self) -> Iterator[BatchProgress]:

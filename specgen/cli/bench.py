@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,15 @@ import click
 from specgen.cli.environment import Environment
 from specgen.cli.loading import load_pair, progress_for
 from specgen.cli.logs import library_messages
-from specgen.cli.options import Count, Decorated, Number, common_options, option, pass_environment
-from specgen.cli.settings import profile_option
+from specgen.cli.options import Count, Decorated, common_options, option, pass_environment
+from specgen.cli.settings import (
+    lookaheads_option,
+    max_tokens_option,
+    on_device,
+    place_options,
+    profile_option,
+    temperature_option,
+)
 from specgen.errors import ExitCode, UsageError
 from specgen.profile import Profile, load_profile
 
@@ -56,7 +63,7 @@ class Settings:
 
     def load_profile(self, environment: Environment) -> Profile:
         """Return the profile, both models where ``--device`` says."""
-        return profile_on(load_profile(self.profile, self.set, env=environment.variables), self.device)
+        return on_device(load_profile(self.profile, self.set, env=environment.variables), self.device)
 
     def plan(self) -> Plan:
         """Return what to measure."""
@@ -86,14 +93,6 @@ class Measured:
     interrupted: bool = False
 
 
-def profile_on(profile: Profile, device: str | None) -> Profile:
-    """Return a profile with both models on a device, if one is given."""
-    if device is None:
-        return profile
-    draft = profile.draft and replace(profile.draft, device=device)
-    return replace(profile, target=replace(profile.target, device=device), draft=draft)
-
-
 def read_prompts(path: str | None, categories: str | None, each: int | None) -> tuple[Prompt, ...]:
     """Return the prompts of a file, or the built-in ones."""
     from specgen.bench.prompts import CATEGORIES, built_in, few, from_file
@@ -110,24 +109,13 @@ _PROMPTS = (
         help="Only these. Built in are chat, code, summarise, translate, maths and retrieval.",
     ),
 )
-_PLACES = (
-    option("--set", multiple=True, metavar="KEY=VALUE", help="Override a profile's key; may be given several times."),
-    option("--device", metavar="NAME", help="Where both models run: auto, cpu, cuda, cuda:1, mps, xpu."),
-    option("--offline", is_flag=True, help="Use only what is on this machine."),
-    option(
-        "--trust-remote-code",
-        is_flag=True,
-        allow_from_autoenv=False,
-        help="Run Python code that comes with a model. Never set by a profile or a variable.",
-    ),
-)
 
 
 def measuring_options(*more: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
     """Add the options that ``bench`` and ``tune`` share; a command's own ones come between them."""
 
     def add(command: Decorated) -> Decorated:
-        for one in reversed((profile_option, *_PROMPTS, *more, *_PLACES)):
+        for one in reversed((profile_option, *_PROMPTS, *more, *place_options)):
             command = one(command)
         return command
 
@@ -137,36 +125,9 @@ def measuring_options(*more: Callable[[Any], Any]) -> Callable[[Decorated], Deco
 @click.command("bench")
 @measuring_options(
     option("--per-category", type=Count(min=1), metavar="N", help="Prompts a category at most.  [default: all]"),
-    option(
-        "-n",
-        "--max-tokens",
-        type=Count(min=1),
-        default=128,
-        show_default=True,
-        metavar="N",
-        help="Tokens to generate for each prompt at most.",
-    ),
-    option(
-        "-t",
-        "--temperature",
-        "--temp",
-        "temperature",
-        type=Number(min=0),
-        multiple=True,
-        default=(0.0,),
-        metavar="X",
-        help="Decode at X; may be given several times.  [default: 0]",
-    ),
-    option(
-        "-k",
-        "--lookahead",
-        allow_from_autoenv=False,  # SPECGEN_LOOKAHEAD may be auto
-        type=Count(min=1),
-        multiple=True,
-        default=(2, 4, 8),
-        metavar="N",
-        help="A fixed lookahead to measure; may be given several times.  [default: 2, 4 and 8]",
-    ),
+    max_tokens_option(128, "Tokens to generate for each prompt at most."),
+    temperature_option("Decode at X; may be given several times.  [default: 0]", multiple=True, default=(0.0,)),
+    lookaheads_option((2, 4, 8), "A fixed lookahead to measure; may be given several times.  [default: 2, 4 and 8]"),
     option(
         "--repeat", type=Count(min=1), default=3, show_default=True, metavar="N", help="Measure everything N times."
     ),
@@ -314,7 +275,8 @@ def report_on(
 
 def show_table(environment: Environment, report: Report) -> None:
     """Write the report for people."""
-    from specgen.display.bench_table import Look, render
+    from specgen.display.bench_table import render
+    from specgen.display.look import Look
 
     on_terminal = environment.stdout_is_terminal
     width = environment.size()[0] if on_terminal else _PIPED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from specgen.cli.environment import Environment
 from specgen.errors import PromptError, UsageError
@@ -33,20 +32,6 @@ def read_prompt(arguments: Sequence[str], environment: Environment) -> str:
     else:  # what is piped in without an argument is a batch
         raise UsageError("there is no prompt", _EXAMPLES)
     return _checked(prompt)
-
-
-def read_text_file(path: str) -> str:
-    """Return the text of a file.
-
-    Raises:
-        UsageError: if it cannot be read, or is not UTF-8.
-    """
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8", "iconv -f latin1 -t utf-8 converts a Western European file") from None
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", "give the path of a text file") from None
 
 
 def _standard_input(environment: Environment) -> str:

@@ -53,11 +53,6 @@ def _check_memory(
 ) -> None:
     from specgen.memory.preflight import check_fits, expected_tokens
 
-    columns = None
-    if settings.strict:
-        from specgen.models.strict import COLUMNS
-
-        columns = COLUMNS
     tokens = expected_tokens(prompt, settings.system)
     plan = check_fits(
         profile,
@@ -66,7 +61,7 @@ def _check_memory(
         batch=rows,
         lookahead=settings.lookahead,
         rule=settings.acceptance,
-        columns=columns,
+        columns=strict_columns(settings.strict),
     )
     if plan is None:
         environment.detail("cannot tell beforehand whether the models fit")
@@ -74,3 +69,12 @@ def _check_memory(
         environment.notice(f"memory will be tight: {plan.peak.name} leaves {plan.left / 1e9:.2f} GB")
     else:
         environment.detail(f"needs {plan.need / 1e9:.2f} GB at its peak, {plan.left / 1e9:.2f} GB stay free")
+
+
+def strict_columns(strict: bool) -> int | None:
+    """Return the constant width of the target's passes, where a run has one."""
+    if not strict:
+        return None
+    from specgen.models.strict import COLUMNS
+
+    return COLUMNS

@@ -180,7 +180,7 @@ def _request(settings: Settings, profile: Profile, planner: Planner) -> Request:
 
 
 def _look(environment: Environment) -> Any:
-    from specgen.display.plan_table import Look
+    from specgen.display.look import Look
 
     colored = environment.colored(terminal=environment.stdout_is_terminal)
     unicode = environment.stdout_is_terminal and not environment.variables.get("NO_COLOR")

@@ -10,9 +10,9 @@ import click
 
 from specgen.cli.completion import profile_names
 from specgen.cli.environment import Environment
-from specgen.cli.inputs import read_text_file
 from specgen.cli.options import Count, Decorated, Lookahead, Number, option
 from specgen.errors import UsageError
+from specgen.files import read_text
 from specgen.profile import ACCEPTANCE_RULES, Profile, Sampling, load_profile
 
 if TYPE_CHECKING:
@@ -66,10 +66,7 @@ class Settings:
         """Return the profile with what was given in its place, both models where ``--device`` says."""
         profile = load_profile(self.profile, self.set, env=environment.variables)
         profile = replace(profile, sampling=self.sampling(profile))
-        if self.device is None:
-            return profile
-        draft = profile.draft and replace(profile.draft, device=self.device)
-        return replace(profile, target=replace(profile.target, device=self.device), draft=draft)
+        return on_device(profile, self.device)
 
     def sampling(self, profile: Profile) -> Sampling:
         """Return the profile's sampling, with what was given in its place."""
@@ -88,13 +85,46 @@ class Settings:
             stops=self.stop,
             lookahead=self.lookahead,
             drafts=self.drafts,
-            corpus=tuple(read_text_file(path) for path in self.lookup_corpus),
+            corpus=tuple(read_text(path, "give the path of a text file") for path in self.lookup_corpus),
             system=self.system,
             chat=False if self.raw else None,
             baseline=self.baseline == "auto",
             acceptance=self.acceptance,
             strict=self.strict,
         )
+
+
+def on_device(profile: Profile, device: str | None) -> Profile:
+    """Return a profile with both models on a device, if one is given."""
+    if device is None:
+        return profile
+    draft = profile.draft and replace(profile.draft, device=device)
+    return replace(profile, target=replace(profile.target, device=device), draft=draft)
+
+
+def max_tokens_option(default: int, about: str = "Tokens to generate at most.") -> Callable[[Decorated], Decorated]:
+    """Return the option for the length of a text."""
+    return option("-n", "--max-tokens", type=Count(min=1), default=default, show_default=True, metavar="N", help=about)
+
+
+def temperature_option(about: str, **settings: Any) -> Callable[[Decorated], Decorated]:
+    """Return the option for the temperature."""
+    names = ("-t", "--temperature", "--temp", "temperature")
+    return option(*names, type=Number(min=0), metavar="X", help=about, **settings)
+
+
+def lookaheads_option(default: tuple[int, ...], about: str, *, least: int = 1) -> Callable[[Decorated], Decorated]:
+    """Return the option for several fixed lookaheads; SPECGEN_LOOKAHEAD, which may be auto, does not set it."""
+    return option(
+        "-k",
+        "--lookahead",
+        allow_from_autoenv=False,
+        type=Count(min=least),
+        multiple=True,
+        default=default,
+        metavar="N",
+        help=about,
+    )
 
 
 profile_option = option(
@@ -112,24 +142,8 @@ _MODELS = (
     option("-s", "--system", metavar="TEXT", help="System message."),
 )
 _TEXT = (
-    option(
-        "-n",
-        "--max-tokens",
-        type=Count(min=1),
-        default=256,
-        show_default=True,
-        metavar="N",
-        help="Tokens to generate at most.",
-    ),
-    option(
-        "-t",
-        "--temperature",
-        "--temp",
-        "temperature",
-        type=Number(min=0),
-        metavar="X",
-        help="0 takes the likeliest token; above, tokens are sampled.  [default: the profile's]",
-    ),
+    max_tokens_option(256),
+    temperature_option("0 takes the likeliest token; above, tokens are sampled.  [default: the profile's]"),
     option("--top-k", type=Count(min=0), metavar="N", help="Sample from the N likeliest tokens; 0 is off."),
     option(
         "--top-p",
@@ -199,22 +213,29 @@ _SHOWN = (
     option("--highlight", is_flag=True, help="On a terminal, keep accepted drafts marked in the text."),
     option("--stats", is_flag=True, help="Report afterwards where tokens and time went."),
 )
+set_option = option(
+    "--set",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a profile's key, as in target.dtype=float16; may be given several times.",
+)
+device_option = option("--device", metavar="NAME", help="Where both models run: auto, cpu, cuda, cuda:1, mps, xpu.")
+offline_option = option("--offline", is_flag=True, help="Use only what is on this machine.")
+trust_option = option(
+    "--trust-remote-code",
+    is_flag=True,
+    allow_from_autoenv=False,
+    help="Run Python code that comes with a model. Never set by a profile or a variable.",
+)
+place_options = (set_option, device_option, offline_option, trust_option)
+"""Which profile, changed how, and where its models come from and run: what every command that loads them takes."""
+
 _PLACES = (
-    option(
-        "--set",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Override a profile's key, as in target.dtype=float16; may be given several times.",
-    ),
-    option("--device", metavar="NAME", help="Where both models run: auto, cpu, cuda, cuda:1, mps, xpu."),
-    option("--offline", is_flag=True, help="Use only what is on this machine."),
+    set_option,
+    device_option,
+    offline_option,
     option("--skip-memory-check", is_flag=True, help="Load the models even if they are not expected to fit."),
-    option(
-        "--trust-remote-code",
-        is_flag=True,
-        allow_from_autoenv=False,
-        help="Run Python code that comes with a model. Never set by a profile or a variable.",
-    ),
+    trust_option,
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specgen.cli.bench import measuring_options, profile_on, read_prompts, report_on, show_table, watch
+from specgen.cli.bench import measuring_options, read_prompts, report_on, show_table, watch
 from specgen.cli.environment import Environment
 from specgen.cli.loading import load_pair
 from specgen.cli.logs import library_messages
-from specgen.cli.options import Count, Number, common_options, option, pass_environment
+from specgen.cli.options import Count, common_options, option, pass_environment
+from specgen.cli.settings import lookaheads_option, max_tokens_option, on_device, temperature_option
 from specgen.display.escape import one_line
 from specgen.errors import ExitCode, ProfileError, SpecgenError, UsageError
+from specgen.files import beside
 from specgen.profile import Profile, as_data, config_folder, find, load_profile, to_yaml
 
 if TYPE_CHECKING:
@@ -58,34 +59,9 @@ class Settings:
         metavar="N",
         help="Prompts a category at most.",
     ),
-    option(
-        "-n",
-        "--max-tokens",
-        type=Count(min=1),
-        default=64,
-        show_default=True,
-        metavar="N",
-        help="Tokens to generate for each prompt at most.",
-    ),
-    option(
-        "-t",
-        "--temperature",
-        "--temp",
-        "temperature",
-        type=Number(min=0),
-        metavar="X",
-        help="Decode at X.  [default: the profile's]",
-    ),
-    option(
-        "-k",
-        "--lookahead",
-        allow_from_autoenv=False,  # SPECGEN_LOOKAHEAD may be auto
-        type=Count(min=1),
-        multiple=True,
-        default=(2, 4, 8),
-        metavar="N",
-        help="A fixed lookahead to try; may be given several times.  [default: 2, 4 and 8]",
-    ),
+    max_tokens_option(64, "Tokens to generate for each prompt at most."),
+    temperature_option("Decode at X.  [default: the profile's]"),
+    lookaheads_option((2, 4, 8), "A fixed lookahead to try; may be given several times.  [default: 2, 4 and 8]"),
     option(
         "--repeat", type=Count(min=1), default=2, show_default=True, metavar="N", help="Measure everything N times."
     ),
@@ -115,7 +91,7 @@ def tune(environment: Environment, settings: Settings) -> int:
     from specgen.bench.run import Plan
     from specgen.bench.tuning import candidates, decide
 
-    profile = profile_on(load_profile(settings.profile, settings.set, env=environment.variables), settings.device)
+    profile = on_device(load_profile(settings.profile, settings.set, env=environment.variables), settings.device)
     path = _destination(settings.name or profile.name, environment.variables)
     if path.exists() and not (settings.force or settings.dry_run):
         raise UsageError(f"{path} is there already", "--force replaces it, --name NAME writes another one")
@@ -180,15 +156,9 @@ def write(path: Path, profile: Profile, comments: list[str], *, replace_it: bool
     text = "".join(f"# {line}\n" for line in comments) + to_yaml(as_data(profile))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".tune-", delete=False) as file:
-            made = Path(file.name)
-            try:
-                file.write(text)
-                file.close()
-                made.chmod(0o644)
-                _move(made, path, replace_it=replace_it)
-            finally:
-                made.unlink(missing_ok=True)
+        with beside(path) as made:
+            made.write_text(text, encoding="utf-8")
+            _move(made, path, replace_it=replace_it)
     except FileExistsError:
         raise UsageError(f"{path} is there already", "--force replaces it, --name NAME writes another one") from None
     except OSError as error:

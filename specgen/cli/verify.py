@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,9 +11,20 @@ import click
 from specgen.cli.environment import Environment
 from specgen.cli.loading import load_pair
 from specgen.cli.logs import library_messages
-from specgen.cli.options import Count, Number, common_options, option, pass_environment
-from specgen.cli.settings import profile_option
+from specgen.cli.options import Count, common_options, option, pass_environment
+from specgen.cli.settings import (
+    device_option,
+    lookaheads_option,
+    max_tokens_option,
+    offline_option,
+    on_device,
+    profile_option,
+    set_option,
+    temperature_option,
+    trust_option,
+)
 from specgen.errors import ExitCode, PromptError
+from specgen.files import read_text
 from specgen.profile import Profile, load_profile
 
 if TYPE_CHECKING:
@@ -44,11 +54,7 @@ class Settings:
 
     def load_profile(self, environment: Environment) -> Profile:
         """Return the profile, both models where ``--device`` says."""
-        profile = load_profile(self.profile, self.set, env=environment.variables)
-        if self.device is None:
-            return profile
-        draft = profile.draft and replace(profile.draft, device=self.device)
-        return replace(profile, target=replace(profile.target, device=self.device), draft=draft)
+        return on_device(load_profile(self.profile, self.set, env=environment.variables), self.device)
 
     def request(self) -> Request:
         """Return what to verify."""
@@ -69,35 +75,12 @@ class Settings:
 @click.command("verify")
 @profile_option
 @option("--prompts", metavar="FILE", help="Prompts to run, one a line.  [default: six short ones]")
-@option(
-    "-n",
-    "--max-tokens",
-    type=Count(min=1),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="Tokens to generate for each prompt at most.",
-)
-@option(
-    "-t",
-    "--temperature",
-    "--temp",
-    "temperature",
-    type=Number(min=0),
-    multiple=True,
-    default=(0.0, 0.8),
-    metavar="X",
-    help="Decode at X; may be given several times.  [default: 0 and 0.8]",
-)
-@option(
-    "-k",
-    "--lookahead",
-    allow_from_autoenv=False,  # SPECGEN_LOOKAHEAD may be auto
-    type=Count(min=0),
-    multiple=True,
-    default=(1, 2, 4, 8),
-    metavar="N",
-    help="Propose N tokens a round; may be given several times; 0 is the reference.  [default: 1, 2, 4 and 8]",
+@max_tokens_option(32, "Tokens to generate for each prompt at most.")
+@temperature_option("Decode at X; may be given several times.  [default: 0 and 0.8]", multiple=True, default=(0.0, 0.8))
+@lookaheads_option(
+    (1, 2, 4, 8),
+    "Propose N tokens a round; may be given several times; 0 is the reference.  [default: 1, 2, 4 and 8]",
+    least=0,
 )
 @option(
     "--rows",
@@ -118,15 +101,10 @@ class Settings:
 @option("--strict", is_flag=True, help="Give every pass of the target one shape, and expect equal bits.")
 @option("--thorough", is_flag=True, help="Run every combination, not a few that meet every value once.")
 @option("--json", is_flag=True, help="Write one JSON object.")
-@option("--set", multiple=True, metavar="KEY=VALUE", help="Override a profile's key; may be given several times.")
-@option("--device", metavar="NAME", help="Where both models run: auto, cpu, cuda, cuda:1, mps, xpu.")
-@option("--offline", is_flag=True, help="Use only what is on this machine.")
-@option(
-    "--trust-remote-code",
-    is_flag=True,
-    allow_from_autoenv=False,
-    help="Run Python code that comes with a model. Never set by a profile or a variable.",
-)
+@set_option
+@device_option
+@offline_option
+@trust_option
 @common_options
 @pass_environment
 def command(environment: Environment, /, **options: Any) -> int:
@@ -191,13 +169,7 @@ def _show(environment: Environment, report: Report, *, as_json: bool) -> None:
 
 
 def _read_prompts(path: str) -> tuple[str, ...]:
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise PromptError(f"{path} is not UTF-8", "iconv -f latin1 -t utf-8 converts a Western European file") from None
-    except OSError as error:
-        raise PromptError(f"cannot read {path}: {error.strerror}", "give a file with one prompt a line") from None
-    prompts = tuple(line for line in text.splitlines() if line.strip())
+    prompts = tuple(line for line in read_text(path, "give a file with one prompt a line").splitlines() if line.strip())
     if not prompts:
         raise PromptError(f"{path} holds no prompts", "write one prompt a line")
     return prompts

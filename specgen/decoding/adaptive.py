@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specgen.decoding.calibration import Calibration
+from specgen.decoding.calibration import UNKNOWN, Calibration
 from specgen.decoding.costs import Costs
 from specgen.decoding.events import Round
 from specgen.decoding.lookahead import Evidence
+from specgen.decoding.lookup import PRIOR
 from specgen.decoding.speedup import break_even
+from specgen.profile import AUTO_MOST
 
-MOST = 16
-"""Tokens that a round proposes at most."""
 _HORIZON = 4  # tokens ahead that may together be worth what the next one alone is not
 _MARGIN = 1.02  # how much faster than the target alone drafting must promise to be to be switched on again
 _CLEARLY = 0.98  # below this it is switched off
@@ -30,10 +30,6 @@ _PAUSE = 64  # tokens from switching off to the first probe
 _PLAIN_EVERY = 128  # tokens from one measure of the target alone to the next
 _MEMORY = 0.95  # of the speed of the run, by rounds
 _JUDGED = 64  # tokens of drafting whose real time is held against the target alone
-
-
-# How often a lookup is right by the length of the context it followed, before anything is known.
-_LOOKUP = {1: 0.2, 2: 0.3, 3: 0.5, 4: 0.6, 5: 0.7, 6: 0.75, 7: 0.8, 8: 0.9}
 
 
 class AdaptiveLookahead:
@@ -47,13 +43,18 @@ class AdaptiveLookahead:
     """
 
     def __init__(
-        self, most: int = MOST, *, draft_cost: float = 0.3, first: int = 3, learned: Mapping[str, Any] | None = None
+        self,
+        most: int = AUTO_MOST,
+        *,
+        draft_cost: float = 0.3,
+        first: int = 3,
+        learned: Mapping[str, Any] | None = None,
     ) -> None:
         self.most = most
         learned = learned or {}
         self.costs = Costs(learned.get("costs"))
         self.draft = Calibration(learned=learned.get("draft"))
-        self.lookup = Calibration(_LOOKUP, learned=learned.get("lookup"))
+        self.lookup = Calibration(PRIOR, learned=learned.get("lookup"))
         self.why = ""
         self._draft_cost = draft_cost
         self._first = first
@@ -209,11 +210,9 @@ class AdaptiveLookahead:
         """The best speedup that drafting promises, and with which lookahead."""
         rows, plain = self._rows, self.costs.verify(self._rows, 0)
         best, best_k, reached, tokens = 0.0, 0, 1.0, 1.0
-        evidence: list[int] = []
         for k in range(1, min(self.most, self.costs.reach(rows)) + 1):
-            reached *= self.draft.after(evidence) if k == 1 else self.draft.of(-1, k - 1)
+            reached *= self.draft.after(()) if k == 1 else self.draft.of(UNKNOWN, k - 1)
             tokens += reached
-            evidence.append(-1)
             speedup = tokens * plain / (k * self._step() + self.costs.verify(rows, k))
             if speedup > best:
                 best, best_k = speedup, k

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Protocol
 
 import torch
+
+from specgen.stopwatch import now
 
 
 class Clock(Protocol):
@@ -22,8 +23,8 @@ class HostClock:
     """For devices whose operations are done when the call returns (a CPU)."""
 
     def mark(self) -> float:
-        """The time now, in seconds."""
-        return time.perf_counter()
+        """The time now, in seconds; a pause of the program is none."""
+        return now()
 
     def seconds(self, start: float, end: float) -> float:
         """The difference."""

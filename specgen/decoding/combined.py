@@ -55,7 +55,7 @@ class Combined:
     def propose(self, rows: Rows, sampler: Sampler, k: int, lookahead: Lookahead | None = None) -> Proposal:
         """Propose up to ``k`` tokens a row from one of the two."""
         left = min(k, self._draft.room(rows.lengths))
-        found = self._lookup.find(rows, k, likely=lookahead is None)
+        found = self._lookup.find(rows, k)
         width = max(map(len, found))
         if width and lookahead is not None:
             width = lookahead.columns(evidence_of(found), drafting=left > 0)

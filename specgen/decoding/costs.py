@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -14,6 +14,16 @@ _FOLLOW = 0.5  # how much of a change of pace is believed after one round
 _WILDEST = 5.0
 # What one more column of a pass is thought to add, in plain steps, before two widths were measured.
 _SLOPE = 0.04
+
+
+def alike(known: int, rows: int) -> bool:
+    """Whether rounds of so many rows take about as long: a third more or less of them."""
+    return 0.75 <= known / rows <= 1.34
+
+
+def nearest(known: Iterable[int], rows: int) -> int:
+    """The number of rows that is nearest, of equals the smaller."""
+    return min(known, key=lambda one: (abs(one - rows), one))
 
 
 class Costs:
@@ -80,23 +90,22 @@ class Costs:
 
     def measured(self, rows: int) -> bool:
         """Whether the target alone was measured with about so many rows."""
-        return any(0 in passes and 0.75 <= known / rows <= 1.34 for known, passes in self._passes.items())
+        return any(0 in passes and alike(known, rows) for known, passes in self._passes.items())
 
     def plain(self, rows: int) -> float | None:
         """Seconds of a plain step; None until it was measured."""
-        known = self._near(rows, 0)
+        known = self._near(rows)
         return None if known is None else median(known[0])
 
     def step(self, rows: int) -> float | None:
         """Seconds of a draft step; None until it was measured."""
         if not self._steps:
             return None
-        nearest = min(self._steps, key=lambda known: (abs(known - rows), known))
-        return median(self._steps[nearest])
+        return median(self._steps[nearest(self._steps, rows)])
 
     def verify(self, rows: int, k: int) -> float:
         """Seconds of a target pass over ``k`` drafts a row: measured, or on the line between what was measured."""
-        known = self._near(rows, 0)
+        known = self._near(rows)
         assert known is not None
         if k in known:
             return median(known[k])
@@ -112,11 +121,9 @@ class Costs:
 
     def reach(self, rows: int) -> int:
         """The widest pass that is worth trying: about twice as wide as any so far, in case it costs much more."""
-        known = self._near(rows, 0)
+        known = self._near(rows)
         return 2 * max(known) + 2 if known else 0
 
-    def _near(self, rows: int, k: int) -> dict[int, deque[float]] | None:
-        found = [known for known, passes in self._passes.items() if k in passes]
-        if not found:
-            return None
-        return self._passes[min(found, key=lambda known: (abs(known - rows), known))]
+    def _near(self, rows: int) -> dict[int, deque[float]] | None:
+        found = [known for known, passes in self._passes.items() if 0 in passes]
+        return self._passes[nearest(found, rows)] if found else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from specgen.decoding.proposers import DraftModel, Proposer
 from specgen.decoding.translated import IntersectionDraft, TextDraft
 from specgen.models.load import Pair
 from specgen.profile import AUTO_MOST
+from specgen.stopwatch import now
 
 
 def drafter(pair: Pair, drafts: str = "draft", corpus: Sequence[Sequence[int]] = ()) -> Proposer:
@@ -77,7 +77,7 @@ def _warm_up(pair: Pair, costs: Costs) -> None:
         tokens = torch.zeros(1, 8, dtype=torch.long, device=model.device)
         for counts in (False, True):
             model.crop([2])
-            start = perf_counter()
+            start = now()
             model.logits(tokens, [3], last=1).argmax(-1).tolist()
             if counts:
-                note(perf_counter() - start)
+                note(now() - start)

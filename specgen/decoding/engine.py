@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from specgen.decoding.sampler import Sampler
 from specgen.errors import PromptError
 from specgen.models.cached import CachedModel
 from specgen.profile import Sampling
+from specgen.stopwatch import now
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Engine:
         Returns:
             What happened in each row.
         """
-        start = perf_counter()
+        start = now()
         marks = [self.clock.mark()]
         proposal = None
         if self.proposer is not None and k:
@@ -274,7 +274,7 @@ class Engine:
         if self.proposer is not None:
             self.proposer.crop(held)
         self.sampler.round += 1
-        seconds = perf_counter() - start
+        seconds = now() - start
         played = []
         for row, (seat, (proposed, accepted, tokens)) in enumerate(zip(self._seats, committed, strict=True)):
             offered = tuple(token for token in proposed if token != NOTHING)

@@ -20,11 +20,8 @@ from specgen.decoding.sampler import Sampler
 
 LONGEST = 8
 _SHORTEST = 2
-# How often a continuation of a context of this length is right, before anything is known. Two tokens say little.
-_PRIOR = {2: 0.35, 3: 0.5, 4: 0.6, 5: 0.7, 6: 0.75, 7: 0.8, 8: 0.85}
-# Without a lookahead to ask, tokens are proposed while all of them are right with at least this probability.
-_WORTH = 0.25
-_MEMORY = 0.9
+PRIOR = {2: 0.3, 3: 0.5, 4: 0.6, 5: 0.7, 6: 0.75, 7: 0.8, 8: 0.9}
+"""How often a continuation of a context of this length is right, before anything is known; two tokens say little."""
 
 Step = tuple[int, int]
 """A proposed token, and the length of the context that it followed: its evidence."""
@@ -100,8 +97,6 @@ class SuffixLookup:
     def __init__(self, corpus: Corpus | None = None) -> None:
         self._corpus = corpus
         self._rows: list[_Text] = []
-        self._right = dict(_PRIOR)
-        self._proposed: list[list[Step]] = []  # each row's last proposal
 
     @property
     def fed(self) -> int:
@@ -111,7 +106,6 @@ class SuffixLookup:
     def open(self, rows: int, slots: int) -> None:  # noqa: ARG002
         """Forget all texts."""
         self._rows = [_Text() for _ in range(rows)]
-        self._proposed = [[] for _ in range(rows)]
 
     def grow(self, slots: int) -> None:
         """Texts may be of any length."""
@@ -121,7 +115,7 @@ class SuffixLookup:
 
     def resume(self, row: int, *, source: int, length: int) -> None:  # noqa: ARG002
         """Begin a row anew; its text is taken in with the next proposal."""
-        self._rows[row], self._proposed[row] = _Text(), []
+        self._rows[row] = _Text()
 
     def room(self, lengths: Sequence[int]) -> int:  # noqa: ARG002
         """There is no context to fill."""
@@ -129,45 +123,33 @@ class SuffixLookup:
 
     def propose(self, rows: Rows, sampler: Sampler, k: int, lookahead: Lookahead | None = None) -> Proposal:  # noqa: ARG002
         """Look up to ``k`` tokens ahead in every row, as far as they are worth verifying."""
-        found = self.find(rows, k, likely=lookahead is None)
+        found = self.find(rows, k)
         width = max(map(len, found))
         if lookahead is not None and width:
             width = lookahead.columns(evidence_of(found), drafting=False)
         return self.proposal(rows, found, width)
 
-    def find(self, rows: Rows, k: int, *, likely: bool) -> list[list[Step]]:
-        """What every row's text suggests, up to ``k`` tokens.
-
-        Args:
-            rows: the sequences.
-            k: tokens at most.
-            likely: stop where a proposal is probably wrong.
-        """
-        return [self._look(row, rows.committed(row), k, likely=likely) for row in range(len(rows.lengths))]
+    def find(self, rows: Rows, k: int) -> list[list[Step]]:
+        """What every row's text suggests, up to ``k`` tokens."""
+        return [self._look(row, rows.committed(row), k) for row in range(len(rows.lengths))]
 
     def proposal(self, rows: Rows, found: list[list[Step]], width: int) -> Proposal:
         """Propose the first ``width`` tokens of what was found in every row."""
-        found = self._proposed[: len(found)] = [ahead[:width] for ahead in found]
+        found = [ahead[:width] for ahead in found]
         padded = [[token for token, _ in ahead] + [NOTHING] * (width - len(ahead)) for ahead in found]
         tokens = torch.tensor(padded, dtype=torch.long, device=rows.tokens.device).view(len(found), width)
         for offset in range(width):
             rows.draft(offset, tokens[:, offset].clamp_min(0))
         return Proposal(tokens, None, "lookup", evidence_of(found))
 
-    def _look(self, row: int, committed: Sequence[int], k: int, *, likely: bool) -> list[Step]:
+    def _look(self, row: int, committed: Sequence[int], k: int) -> list[Step]:
         text = self._rows[row]
-        self._learn(self._proposed[row], committed[len(text.tokens) :])
-        self._proposed[row] = []
         text.extend(committed[len(text.tokens) :])
-        tail, chance = list(committed[-LONGEST:]), 1.0
+        tail = list(committed[-LONGEST:])
         ahead: list[Step] = []
         while len(ahead) < k and (step := self._next(text, tail)):
-            token, length = step
-            chance *= self._right[length]
-            if token == NOTHING or (likely and chance < _WORTH):
-                break
             ahead.append(step)
-            tail.append(token)
+            tail.append(step[0])
         return ahead
 
     def _next(self, text: _Text, tail: Sequence[int]) -> Step | None:
@@ -175,13 +157,6 @@ class SuffixLookup:
         own = text.next(tail)
         other = self._corpus.next(tail) if self._corpus is not None else None
         return other if other and (own is None or other[1] > own[1]) else own
-
-    def _learn(self, proposed: Sequence[Step], followed: Sequence[int]) -> None:
-        """Note how often contexts of each length were right; tokens after the first wrong one tell nothing."""
-        for (token, length), real in zip(proposed, followed, strict=False):
-            self._right[length] = _MEMORY * self._right[length] + (1 - _MEMORY) * (token == real)
-            if token != real:
-                break
 
 
 def evidence_of(found: Sequence[Sequence[Step]]) -> tuple[tuple[int, ...], ...]:

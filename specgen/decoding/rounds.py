@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import perf_counter
 
 from specgen.decoding.clock import Clock
 from specgen.decoding.engine import Engine, Task
@@ -12,6 +11,7 @@ from specgen.decoding.halt import Halt
 from specgen.decoding.lookahead import Lookahead
 from specgen.decoding.proposers import Proposer
 from specgen.models.cached import CachedModel
+from specgen.stopwatch import now
 
 __all__ = ["Task", "converse", "rounds", "slots_for"]
 
@@ -70,9 +70,9 @@ def converse(engine: Engine, task: Task, *, lookahead: Lookahead, halt: Halt | N
     """
     while engine.live:  # left over from a call that was abandoned
         engine.release(0)
-    before, start = engine.fed(), perf_counter()
+    before, start = engine.fed(), now()
     cached = engine.admit(task)
-    yield Prompted(prompt_tokens=len(task.prompt), cached_tokens=cached, seconds=perf_counter() - start)
+    yield Prompted(prompt_tokens=len(task.prompt), cached_tokens=cached, seconds=now() - start)
     halt, proposer = halt or Halt(), engine.proposer
     reason, draft_full, why = halt.reason, False, ""
     while reason is None:

@@ -124,6 +124,6 @@ class Stats:
         }
 
 
-def rounded(value: float | None) -> float | None:
+def rounded(value: float | None, digits: int = 4) -> float | None:
     """Four decimals; what is not known stays unknown."""
-    return None if value is None else round(value, 4)
+    return None if value is None else round(value, digits)

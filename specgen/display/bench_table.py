@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from specgen.bench.arms import REFERENCE
 from specgen.bench.report import ALL, ArmResult, Finding, Gain, Report, Result, Speed
 from specgen.display.escape import printable
+from specgen.display.look import Look
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,21 +21,6 @@ _CELL = 2  # columns between two cells
 _VALUE = 5  # columns of a number
 _DASH = "-"
 _PLAIN = "    \n    \n -- \n" + "    \n" * 5  # rich's simple box in ASCII
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How to draw.
-
-    Attributes:
-        width: columns of the terminal.
-        colored: whether to use colour.
-        unicode: whether box-drawing characters can be shown.
-    """
-
-    width: int = 80
-    colored: bool = False
-    unicode: bool = False
 
 
 def render(report: Report, look: Look) -> str:

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from specgen.display.escape import printable
+from specgen.display.look import Look
 from specgen.memory.report import Device, ModelNeeds, Plan
 
 _WORDS = {"fits": "fits", "tight": "tight: it fits with little to spare", "no": "does not fit"}
 _STYLES = {"fits": "green", "tight": "yellow", "no": "red"}
 # One letter a part, so that a bar can be read without colour.
 _PARTS = (("weights", "w", "cyan"), ("kv", "K", "blue"), ("working", "a", "magenta"), ("runtime", "r", "white"))
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How to draw.
-
-    Attributes:
-        width: columns of the terminal.
-        colored: whether to use colour.
-        unicode: whether box-drawing characters can be shown.
-    """
-
-    width: int = 80
-    colored: bool = False
-    unicode: bool = False
 
 
 def size(count: int) -> str:

@@ -2,7 +2,7 @@
 
 In float32 a pass over a few tokens spends most of its time rearranging weights: the kernel copies every matrix into
 its own order before it multiplies, whether for one column or for a hundred. That is the pass that verifies a proposal.
-Done once, when a model is loaded, it makes that pass two to three times as fast (docs/benchmarks.md).
+Done once, when a model is loaded, that pass took from a third to two thirds of its time (docs/benchmarks.md).
 """
 
 from __future__ import annotations

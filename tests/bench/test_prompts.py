@@ -113,7 +113,7 @@ def test_categories_of_a_file(tmp_path):
         ({"prompt": " "}, ":2: prompt must hold text"),
         ({"turns": []}, ":2: turns must be a list of at least one text"),
         ({"turns": [None]}, ":2: turns must hold text"),
-        ({"messages": [{"role": "user"}]}, ":2: a message needs a role and a content, both text"),
+        ({"messages": [{"role": "user"}]}, ":2: a message's content must be text, not null"),
         ({"messages": []}, ":2: messages must be a list of at least one message"),
         ({"prompt": "a", "category": 3}, ":2: category must be text"),
         ('{"prompt": ' + "[" * 100_000, ":2: "),

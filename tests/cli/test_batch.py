@@ -248,5 +248,5 @@ def test_the_plan_decides_how_many_rows(profile, monkeypatch):
     asked = []
     monkeypatch.setattr(specgen.batch.rows, "rows_that_fit", lambda *_, **options: asked.append(options) or 2)
     assert "up to 2 rows side by side" in run(profile, "-v", stdin=LINES).err
-    assert asked == [{"max_tokens": 8, "lookahead": 3}]
+    assert asked == [{"max_tokens": 8, "lookahead": 3, "columns": None}]
     assert "up to 5 rows side by side" in run(profile, "-v", "--batch-size", "5", stdin=LINES).err

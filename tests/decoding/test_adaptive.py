@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from collections.abc import Callable
 
@@ -199,6 +198,18 @@ def test_calibration_learns_what_was_tested_and_only_that():
     assert table.after([9]) < 0.1
 
 
+def test_contexts_that_mislead_are_trusted_less_and_in_the_end_not_at_all():
+    table = AdaptiveLookahead().lookup
+    before = table.of(5, 1)
+    for _ in range(300):
+        table.learn((2, 5), 0)
+    assert table.of(2, 0) < 0.01
+    assert table.of(5, 1) == before  # it was never tested
+    for _ in range(300):
+        table.learn((2,), 1)
+    assert table.of(2, 0) > 0.9
+
+
 def test_what_was_learned_survives_a_file_and_speaks_for_a_few_dozen_rounds():
     lookahead = AdaptiveLookahead()
     simulate(lookahead, hard_and_easy, c=0.1, s=0.05, tokens=1000)
@@ -220,7 +231,9 @@ def test_a_lookup_is_verified_as_far_as_it_is_likely_and_left_where_the_draft_pr
     assert lookahead.columns([[8] * 16], drafting=False) > 4
     assert 0 < lookahead.columns([[8, 8, 2, 2, 2]], drafting=False) <= 2
     assert lookahead.columns([[2, 2]], drafting=True) == 0
-    assert lookahead.columns([[1]], drafting=False) == 0
+    for _ in range(50):
+        lookahead.lookup.learn((2,), 0)
+    assert lookahead.columns([[2]], drafting=False) == 0
 
 
 def text(events) -> list[int]:
@@ -284,4 +297,3 @@ def test_the_marginal_rule_finds_the_best_lookahead_of_the_cost_model():
         k, best = best_k(alpha, c, lambda k, s=s: 1 + s * k)
         reached = (1 - alpha ** (lengths[0] + 1)) / (1 - alpha) / (1 + (c + s) * lengths[0])
         assert reached > 0.97 * best, (alpha, lengths, k)
-        assert math.isfinite(best)

@@ -79,19 +79,6 @@ def test_the_longest_context_decides_then_the_most_frequent_then_the_latest():
     assert index.next([4, 6]) == (2, 2)
 
 
-def test_contexts_that_mislead_are_trusted_less_and_in_the_end_not_at_all():
-    lookup = SuffixLookup()
-    lookup.open(1, 100)
-    before = dict(lookup._right)
-    for _ in range(60):
-        lookup._learn([(1, 2), (1, 5)], [3, 3])
-    assert lookup._right[2] < 0.01
-    assert lookup._right[5] == before[5]  # it was never tested
-    for _ in range(60):
-        lookup._learn([(1, 2)], [1])
-    assert lookup._right[2] > 0.9
-
-
 def test_turns_of_a_conversation():
     target = TableModel(VOCAB, 3, order=3)
     engine = Engine(target, SuffixLookup(), rows=1, slots=200)
