@@ -116,8 +116,18 @@ def test_requests_that_cannot_be(pair):
         generate(pair, "the quick brown fox " * 100)
     with pytest.raises(UsageError, match="--strict has room for a lookahead of 11, not 12"):
         generate(pair, "the", lookahead=12, strict=True)
+    with pytest.raises(UsageError, match="only a lookup reads --lookup-corpus"):
+        generate(pair, "the", drafts="draft", corpus=("the quick brown fox",))
     with pytest.raises(TypeError):
         generate(pair, "the", no_such_option=1)
+
+
+@pytest.mark.parametrize("drafts", ["draft", "both"])
+def test_a_draft_that_the_pair_does_not_have(place, drafts):
+    alone = load(Profile("alone", ModelSpec(str(folder(place / f"alone-{drafts}")), dtype="float32")))
+    with pytest.raises(UsageError, match="alone has no draft model") as caught:
+        generate(alone, "the", drafts=drafts)
+    assert caught.value.hint == "--drafts lookup, or a profile with a draft"
 
 
 def test_names_of_the_package():
