@@ -90,6 +90,7 @@ def load(
     overrides: Sequence[str] = (),
     offline: bool = False,
     trust_remote_code: bool = False,
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Pair:
     """Load the models of a profile.
@@ -99,6 +100,8 @@ def load(
         overrides: settings such as ``target.dtype=float16`` that replace the profile's.
         offline: look on this machine only.
         trust_remote_code: run code that comes with a model.
+        threads: threads of the CPU's kernels, for the whole process; None leaves it to ``OMP_NUM_THREADS``, or else to
+            the cores that this process may use.
         progress: told what is being loaded.
 
     Raises:
@@ -111,7 +114,13 @@ def load(
         profile = load_profile(profile, overrides)
     elif overrides:
         profile = override(profile, overrides)
-    return load_pair(profile, offline=offline, trust_remote_code=trust_remote_code, progress=progress or silent)
+    return load_pair(
+        profile,
+        offline=offline,
+        trust_remote_code=trust_remote_code,
+        threads=threads,
+        progress=progress or silent,
+    )
 
 
 class Session:

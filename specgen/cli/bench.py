@@ -59,6 +59,7 @@ class Settings:
     set: tuple[str, ...]
     device: str | None
     offline: bool
+    threads: int | None
     trust_remote_code: bool
 
     def load_profile(self, environment: Environment) -> Profile:
@@ -189,7 +190,7 @@ def bench(environment: Environment, settings: Settings) -> int:
     plan, profile = settings.plan(), settings.load_profile(environment)
     if "llama.cpp" in settings.against and settings.llama_server is None:
         raise UsageError("--against llama.cpp needs its server", "--llama-server PATH names the llama-server program")
-    pair = load_pair(environment, profile, offline=settings.offline, trust_remote_code=settings.trust_remote_code)
+    pair = load_pair(environment, profile, settings)
     with ExitStack() as stack:
         arms = _arms(environment, settings, pair, stack)
         measured = watch(environment, pair, arms, plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specgen.cli.environment import Environment
 from specgen.cli.settings import Settings
@@ -36,15 +36,29 @@ def load_models(
     environment.detail(f"profile {profile.name}" + (f" from {profile.source}" if profile.source else ""))
     if not settings.skip_memory_check:
         _check_memory(environment, profile, settings, prompt, rows)
-    return load_pair(environment, profile, offline=settings.offline, trust_remote_code=settings.trust_remote_code)
+    return load_pair(environment, profile, settings)
 
 
-def load_pair(environment: Environment, profile: Profile, *, offline: bool, trust_remote_code: bool) -> Pair:
-    """Load the models of a profile, saying what is loaded and from where."""
+def load_pair(environment: Environment, profile: Profile, settings: Any) -> Pair:
+    """Load the models of a profile, saying what is loaded and from where.
+
+    Args:
+        environment: the streams.
+        profile: the pair.
+        settings: a command's options, those of ``place_options`` among them.
+    """
     from specgen import api
 
-    pair = api.load(profile, offline=offline, trust_remote_code=trust_remote_code, progress=progress_for(environment))
+    pair = api.load(
+        profile,
+        offline=settings.offline,
+        trust_remote_code=settings.trust_remote_code,
+        threads=settings.threads,
+        progress=progress_for(environment),
+    )
     environment.detail(pair.describe())
+    if pair.threads:
+        environment.detail(f"{pair.threads} thread{'s' if pair.threads > 1 else ''} on the CPU")
     return pair
 
 
@@ -52,7 +66,9 @@ def _check_memory(
     environment: Environment, profile: Profile, settings: Settings, prompt: str | None, rows: int
 ) -> None:
     from specgen.memory.preflight import check_fits, expected_tokens
+    from specgen.models.threads import settle
 
+    settle(settings.threads)  # kernels take scratch memory for every thread
     tokens = expected_tokens(prompt, settings.system)
     plan = check_fits(
         profile,

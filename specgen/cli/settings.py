@@ -43,6 +43,7 @@ class Settings:
     set: tuple[str, ...]
     device: str | None
     offline: bool
+    threads: int | None
     trust_remote_code: bool
     live: bool | None
     highlight: bool
@@ -221,18 +222,25 @@ set_option = option(
 )
 device_option = option("--device", metavar="NAME", help="Where both models run: auto, cpu, cuda, cuda:1, mps, xpu.")
 offline_option = option("--offline", is_flag=True, help="Use only what is on this machine.")
+threads_option = option(
+    "--threads",
+    type=Count(min=1),
+    metavar="N",
+    help="Threads of the CPU's kernels.  [default: OMP_NUM_THREADS, or the cores that may be used]",
+)
 trust_option = option(
     "--trust-remote-code",
     is_flag=True,
     allow_from_autoenv=False,
     help="Run Python code that comes with a model. Never set by a profile or a variable.",
 )
-place_options = (set_option, device_option, offline_option, trust_option)
+place_options = (set_option, device_option, threads_option, offline_option, trust_option)
 """Which profile, changed how, and where its models come from and run: what every command that loads them takes."""
 
 _PLACES = (
     set_option,
     device_option,
+    threads_option,
     offline_option,
     option("--skip-memory-check", is_flag=True, help="Load the models even if they are not expected to fit."),
     trust_option,

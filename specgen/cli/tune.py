@@ -46,6 +46,7 @@ class Settings:
     set: tuple[str, ...]
     device: str | None
     offline: bool
+    threads: int | None
     trust_remote_code: bool
 
 
@@ -98,7 +99,7 @@ def tune(environment: Environment, settings: Settings) -> int:
     temperature = profile.sampling.temperature if settings.temperature is None else settings.temperature
     prompts = read_prompts(settings.prompts, settings.categories, settings.per_category)
     plan = Plan(prompts, settings.max_tokens, (temperature,), settings.repeat)
-    pair = load_pair(environment, profile, offline=settings.offline, trust_remote_code=settings.trust_remote_code)
+    pair = load_pair(environment, profile, settings)
     arms = list(candidates(pair, settings.lookahead))
     measured = watch(environment, pair, arms, plan)
     report = report_on(environment, pair, plan, arms, measured, source=settings.prompts or "built-in")

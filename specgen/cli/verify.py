@@ -21,6 +21,7 @@ from specgen.cli.settings import (
     profile_option,
     set_option,
     temperature_option,
+    threads_option,
     trust_option,
 )
 from specgen.errors import ExitCode, PromptError
@@ -50,6 +51,7 @@ class Settings:
     set: tuple[str, ...]
     device: str | None
     offline: bool
+    threads: int | None
     trust_remote_code: bool
 
     def load_profile(self, environment: Environment) -> Profile:
@@ -104,6 +106,7 @@ class Settings:
 @set_option
 @device_option
 @offline_option
+@threads_option
 @trust_option
 @common_options
 @pass_environment
@@ -129,7 +132,7 @@ def command(environment: Environment, /, **options: Any) -> int:
 def verify(environment: Environment, settings: Settings) -> int:
     """Load the pair, verify it, show the report, and return the exit code."""
     profile, request = settings.load_profile(environment), settings.request()
-    pair = load_pair(environment, profile, offline=settings.offline, trust_remote_code=settings.trust_remote_code)
+    pair = load_pair(environment, profile, settings)
     report = _watch(environment, pair, request)
     _show(environment, report, as_json=settings.json)
     return ExitCode.DONE if report.ok else ExitCode.FAILED

@@ -7,12 +7,18 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from specgen.cgroups import GROUPS, PROC, groups
 from specgen.errors import UsageError
 from specgen.memory.errors import CannotTell
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
-# Version 1 of cgroups writes "no limit" as a number near 2^63.
+# By version of cgroups: the limit, what is used, and what of that can be dropped.
+_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+# Version 1 writes "no limit" as a number near 2^63.
 _UNLIMITED = 2**60
 
 
@@ -64,7 +70,7 @@ def assumed(text: str, kind: str = "cuda") -> tuple[Memory, ...]:
     return tuple(Memory(name, size, size, "given") for name, size in zip(names, sizes, strict=True))
 
 
-def cpu(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> Memory:
+def cpu(proc: Path = PROC, cgroups: Path = GROUPS) -> Memory:
     """The host's memory, within every limit of this process; what this process holds itself counts as free.
 
     Raises:
@@ -100,12 +106,12 @@ def _kib(text: str) -> int:
     return int(text.split(maxsplit=1)[0]) * 1024
 
 
-def resident(proc: Path = Path("/proc")) -> int:
+def resident(proc: Path = PROC) -> int:
     """Bytes of memory that this process has of its own; 0 where that is not known."""
     return _status("RssAnon", proc)
 
 
-def address_space(proc: Path = Path("/proc")) -> int:
+def address_space(proc: Path = PROC) -> int:
     """Bytes of address space that this process has mapped."""
     return _status("VmSize", proc)
 
@@ -129,26 +135,8 @@ def _address_limit() -> int | None:
 
 def _cgroup_free(proc: Path, root: Path) -> list[int]:
     """What every group above this process leaves, both versions; page cache that can be dropped counts as free."""
-    try:
-        lines = (proc / "self" / "cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            base, names = root, ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            base, names = root / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        else:
-            continue
-        inside = base / path.lstrip("/")
-        for folder in (inside, *inside.parents):
-            if (free := _group(folder, *names)) is not None:
-                found.append(free)
-            if folder == base:
-                break
-    return found
+    found = (_group(folder, *_FILES[version]) for folder, version in groups("memory", proc, root))
+    return [free for free in found if free is not None]
 
 
 def _group(folder: Path, limit_name: str, used_name: str, cache_name: str) -> int | None:

@@ -30,6 +30,7 @@ from specgen.models.packing import can_pack, pack
 from specgen.models.progress import Progress, silent
 from specgen.models.rollback import check_rollback
 from specgen.models.sources import Located, locate
+from specgen.models.threads import settle
 from specgen.models.vocabulary import Relation, relate, same_file
 from specgen.profile import ModelSpec, Profile
 
@@ -67,7 +68,16 @@ class Pair:
 
     def describe(self) -> str:
         """The models, their arithmetic and their devices, in a line."""
-        return " with ".join(_described(model) for model in (self.target, self.draft) if model is not None)
+        return " with ".join(map(_described, self._models))
+
+    @property
+    def threads(self) -> int:
+        """Threads of the CPU's kernels; 0 where no model runs on the CPU."""
+        return torch.get_num_threads() if any(model.device.type == "cpu" for model in self._models) else 0
+
+    @property
+    def _models(self) -> list[CachedModel]:
+        return [model for model in (self.target, self.draft) if model is not None]
 
 
 def _described(model: CachedModel) -> str:
@@ -79,6 +89,7 @@ def load_pair(
     *,
     offline: bool = False,
     trust_remote_code: bool = False,
+    threads: int | None = None,
     progress: Progress = silent,
 ) -> Pair:
     """Find, check and load the models of a profile.
@@ -92,6 +103,7 @@ def load_pair(
         UsageError: a device or the context of the profile does not exist.
     """
     cache.register()
+    settle(threads)
     specs = [spec for spec in (profile.target, profile.draft) if spec is not None]
     places = [locate(spec, offline=offline, progress=progress, profile=profile.name) for spec in specs]
     configs = [

@@ -44,7 +44,7 @@ def engine(monkeypatch):
         engine.profile, engine.options = profile, options
         with options["progress"].stage("loading some/target"):
             engine.noise()
-        return SimpleNamespace(profile=profile, describe=lambda: "target (float32, cpu)", draft=None)
+        return SimpleNamespace(profile=profile, describe=lambda: "target (float32, cpu)", draft=None, threads=2)
 
     def stream(pair, prompt, request, *, halt, memory):
         engine.prompt, engine.request = prompt, request
@@ -88,6 +88,7 @@ def test_quiet(engine, profile):
 def test_verbose_says_what_is_loaded_where(engine, profile):
     said = run(profile, "-v", "Hi").err.splitlines()
     wanted = [f"specgen: profile toy from {profile}", "specgen: loading some/target", "specgen: target (float32, cpu)"]
+    wanted.append("specgen: 2 threads on the CPU")
     assert [line for line in said if line in wanted] == wanted
 
 
@@ -220,6 +221,13 @@ def test_every_option_arrives(engine, profile):
     assert (engine.options["offline"], engine.options["trust_remote_code"]) == (True, True)
     assert (engine.profile.target.dtype, engine.profile.context) == ("float16", 64)
     assert (engine.profile.target.device, engine.profile.draft.device) == ("cpu", "cpu")
+
+
+def test_threads(engine, profile):
+    run(profile, "Hi", "--threads", "3", "--skip-memory-check")  # which would set them for the whole process
+    assert engine.options["threads"] == 3
+    run(profile, "Hi")
+    assert engine.options["threads"] is None
 
 
 def test_zero_is_a_temperature(engine, profile):
