@@ -9,9 +9,12 @@ import pytest
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-# A shell starts its background jobs with SIGINT ignored, and an ignored signal stays so in every child.
+# A shell starts its background jobs with SIGINT ignored, nohup starts its own with SIGHUP ignored, and an ignored signal
+# stays so in every child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
