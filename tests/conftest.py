@@ -9,7 +9,7 @@ import pytest
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-# A shell starts its background jobs with SIGINT ignored, nohup starts its own with SIGHUP ignored, and an ignored signal
+# A shell starts its background jobs with SIGINT ignored, nohup its own with SIGHUP ignored, and an ignored signal
 # stays so in every child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

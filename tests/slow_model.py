@@ -22,7 +22,7 @@ def load(profile, *, progress, **_):
         if seconds := os.environ.get("SLOW_LOADING"):
             os.write(1, b"loading\n")
             time.sleep(float(seconds))
-    return SimpleNamespace(profile=profile, describe=lambda: "slow", draft=None)
+    return SimpleNamespace(profile=profile, describe=lambda: "slow", draft=None, threads=0)
 
 
 def stream(pair, prompt, request, *, halt, memory):

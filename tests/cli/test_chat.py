@@ -48,7 +48,7 @@ def engine(monkeypatch):
     monkeypatch.setattr(
         specgen.api,
         "load",
-        lambda profile, **_: SimpleNamespace(profile=profile, describe=lambda: "a with b", draft=None),
+        lambda profile, **_: SimpleNamespace(profile=profile, describe=lambda: "a with b", draft=None, threads=0),
     )
     monkeypatch.setattr(specgen.api, "Session", Session)
     return engine
