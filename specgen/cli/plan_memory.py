@@ -13,13 +13,13 @@ from specgen.cli.environment import Environment
 from specgen.cli.logs import library_messages
 from specgen.cli.options import Count, Lookahead, common_options, option, pass_environment
 from specgen.errors import UsageError
-from specgen.profile import ModelSpec, Profile, load_profile, most_proposed
+from specgen.profile import DRAFT_DTYPES, DTYPES, ModelSpec, Profile, load_profile, most_proposed
 
 if TYPE_CHECKING:
     from specgen.memory.plan import Planner
     from specgen.memory.request import Request
 
-_DTYPES = click.Choice(["auto", "float32", "float16", "bfloat16"])
+_DTYPES = click.Choice(DTYPES)
 _QUANTS = click.Choice(["int8", "nf4", "nf4-double"])
 
 
@@ -90,7 +90,7 @@ class Settings:
     help="Tokens of a prompt that are read at once.",
 )
 @option("--dtype", type=_DTYPES, help="Arithmetic of both models.  [default: the profile's]")
-@option("--draft-dtype", type=_DTYPES, help="Arithmetic of the draft.  [default: as --dtype]")
+@option("--draft-dtype", type=click.Choice(DRAFT_DTYPES), help="Arithmetic of the draft.  [default: as --dtype]")
 @option("--target-quant", type=_QUANTS, help="Plan the target quantized by bitsandbytes.")
 @option("--draft-quant", type=_QUANTS, help="Plan the draft quantized by bitsandbytes.")
 @option(

@@ -5,11 +5,10 @@ It needs neither torch nor transformers, so it answers at once; the trace is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specgen.memory.packing import packed_bytes
 from specgen.memory.workload import Workload
 
 # What each family has besides the plain Llama layer: biases of q, k, v; norms of queries and keys.
@@ -59,16 +58,20 @@ class Architecture:
             (1, self.vocab, self.hidden)
         ]
 
-    def packed(self) -> tuple[int, int, int]:
-        """Bytes of packed float32 weights, of the head's copy among them, and of the largest matrix that is no copy."""
+    def packed(self, size_of: Callable[[int, int], int]) -> tuple[int, int, int]:
+        """Bytes of weights with packed linear layers, of the head's copy among them, and of the largest other matrix.
+
+        Args:
+            size_of: bytes of a packed matrix, by its outputs and inputs.
+        """
         linears = self.linears()
-        sizes = [packed_bytes(*shape) for _, *shape in linears]
-        padding = sum(n * (size - 4 * rows * columns) for (n, rows, columns), size in zip(linears, sizes, strict=True))
+        sizes = [size_of(*shape) for _, *shape in linears]
+        change = sum(n * (size - 4 * rows * columns) for (n, rows, columns), size in zip(linears, sizes, strict=True))
         if not self.tied:
-            return self.weights(4) + padding, 0, max(sizes)
+            return self.weights(4) + change, 0, max(sizes)
         # The embedding keeps the weights that it shared.
         head = 4 * self.vocab * self.hidden
-        return self.weights(4) + padding + head, sizes[-1], max(sizes[:-1])
+        return self.weights(4) + change + head, sizes[-1], max(sizes[:-1])
 
     def slot(self, itemsize: int) -> int:
         """Bytes of keys and values of one token."""

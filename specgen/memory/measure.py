@@ -13,8 +13,10 @@ import torch
 from specgen.decoding.proposers import DraftModel
 from specgen.decoding.rows import Rows
 from specgen.decoding.sampler import Sampler
+from specgen.memory.packing import eight_bit_bytes
 from specgen.memory.workload import Workload
 from specgen.models.cached import CachedModel
+from specgen.models.eight_bit import EightBitLinear
 from specgen.models.load import Pair, load_pair
 from specgen.models.packing import PackedLinear
 from specgen.profile import Sampling, parse
@@ -116,7 +118,10 @@ def _read(target: CachedModel, rows: Rows, row: int) -> None:
 def weights_of(model: CachedModel) -> int:
     """Bytes of a loaded model's parameters and buffers, once each, and of its packed weights."""
     tensors = (*model.model.parameters(), *model.model.buffers())
-    packed: int = sum(module.nbytes for module in model.model.modules() if isinstance(module, PackedLinear))
+    modules = list(model.model.modules())
+    packed: int = sum(module.nbytes for module in modules if isinstance(module, PackedLinear))
+    # torch does not say how large these are.
+    packed += sum(eight_bit_bytes(m.out_features, m.in_features) for m in modules if isinstance(m, EightBitLinear))
     held: dict[int, int] = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
     return packed + sum(held.values())
 

@@ -11,7 +11,7 @@ from specgen.errors import UsageError
 from specgen.memory import closed_form, free, quantized
 from specgen.memory.closed_form import Architecture, architecture
 from specgen.memory.errors import CannotTell
-from specgen.memory.packing import packs
+from specgen.memory.packing import eight_bit_bytes, eight_bits, packed_bytes, packs
 from specgen.memory.placement import place
 from specgen.memory.report import Block, ModelNeeds, Phase, Plan
 from specgen.memory.request import Request
@@ -21,9 +21,10 @@ from specgen.memory.workload import Workload
 if TYPE_CHECKING:
     from specgen.memory.tracing import Traces
 
-ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2}
-# As safetensors headers write them.
-_STORED = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+# Bytes of a number that is computed with; weights in eight bits are multiplied by float32.
+ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 4}
+# As safetensors headers write what is not made anew.
+_STORED = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "F32"}
 # Measured where it can be; these are what others measured (docs/memory.md): the context, and cuBLAS's workspace.
 _RUNTIME = {"cuda": 550_000_000, "xpu": 550_000_000, "mps": 300_000_000}
 # torch, transformers and a tokenizer, before any weight.
@@ -59,7 +60,7 @@ class Planner:
         """
         dtypes = (self._dtype(self.target, request.target_dtype, request), "")
         if self.draft is not None and request.with_draft:
-            dtypes = (dtypes[0], self._dtype(self.draft, request.draft_dtype, request))
+            dtypes = (dtypes[0], self._draft_dtype(self.draft, request))
         if not request.fast:
             return self._traced(request, dtypes)
         return self._formula(request, dtypes)
@@ -92,6 +93,16 @@ class Planner:
         # A device that is not here computes what its kind does.
         place = torch.device("cpu" if device.kind == "cpu" else device.id)
         return str(pick_dtype("auto", place, parameters=count)).removeprefix("torch.")
+
+    def _draft_dtype(self, known: Known, request: Request) -> str:
+        wanted, devices = request.draft_dtype, request.places(draft=True)
+        dtype = "float32" if wanted == "int8" else self._dtype(known, wanted, request)
+        plain = request.draft_quant is None and "quantization_config" not in known.numbers
+        if plain and eight_bits(wanted, dtype, devices):
+            return "int8"
+        if wanted == "int8":
+            raise UsageError("a draft in int8 needs an x86 CPU to run on", "--draft-dtype auto")
+        return dtype
 
     def _formula(self, request: Request, dtypes: tuple[str, str]) -> Plan:
         drafting = self.draft is not None and request.with_draft
@@ -219,14 +230,16 @@ def _shape_needs(known: Known, shape: Architecture, dtype: str, request: Request
     itemsize, load = ITEMSIZE[dtype], request.load
     slots = load.draft_slots(shape.positions) if draft else load.slots
     packed = packs(dtype, request.places(draft=draft))
-    weights, copied, packing = shape.packed() if packed else (shape.weights(itemsize), 0, 0)
-    by_row = packed or not shape.tied
+    size_of = packed_bytes if packed else eight_bit_bytes if dtype == "int8" else None
+    weights, copied, packing = shape.packed(size_of) if size_of else (shape.weights(itemsize), 0, 0)
+    by_row = size_of is not None or not shape.tied
+    rounded = sum(n * eight_bit_bytes(*matrix) for n, *matrix in shape.linears()) if dtype == "int8" else weights
     return ModelNeeds(
         name=known.name,
         weights=weights,
         weights_source="config",
         exact=True,
-        by_dtype={dtype: weights},
+        by_dtype={dtype: rounded} | ({"float32": weights - rounded} if rounded < weights else {}),
         in_files=known.stored.bytes if known.stored else None,
         kv=shape.slot(itemsize) * slots * load.batch,
         kv_slots=slots,

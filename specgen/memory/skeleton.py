@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from specgen.memory.errors import CannotTell
-from specgen.memory.packing import packed_bytes
+from specgen.memory.packing import eight_bit_bytes, packed_bytes
 from specgen.memory.quantized import Scheme, linear_bytes
 from specgen.models import cache
 from specgen.models.attention import NAME
+from specgen.models.devices import EIGHT_BIT
+from specgen.models.eight_bit import EightBitLinear
 from specgen.models.packing import linears
 from specgen.models.rollback import check_rollback
 
@@ -69,7 +71,13 @@ def config_from(numbers: Mapping[str, Any], name: str) -> PreTrainedConfig:
 
 
 def build(
-    config: PreTrainedConfig, name: str, dtype: torch.dtype, scheme: Scheme | None = None, *, packed: bool = False
+    config: PreTrainedConfig,
+    name: str,
+    dtype: torch.dtype,
+    scheme: Scheme | None = None,
+    *,
+    packed: bool = False,
+    eight_bit: bool = False,
 ) -> Skeleton:
     """Build a model on the meta device, as ``from_pretrained`` would load it.
 
@@ -79,6 +87,7 @@ def build(
         dtype: of its weights.
         scheme: how its weights are quantized while they are loaded.
         packed: whether its linear layers are put into the order of the CPU's kernels.
+        eight_bit: whether its linear layers are rounded to eight bits.
 
     Raises:
         CannotTell: the architecture cannot be built.
@@ -96,15 +105,20 @@ def build(
         raise CannotTell(f"cannot plan {name}: it cannot be built: {_line(error)}", "check config.json") from error
     _keep_wide(model, dtype)
     sizes = _sizes(model, scheme)
-    copied, packing = _pack(model, sizes) if packed else (0, 0)
+    size_of = packed_bytes if packed else eight_bit_bytes if eight_bit else None
+    copied, packing, replaced = _pack(model, sizes, size_of) if size_of else (0, 0, set())
     stack = _stack(model, config)
     layer_weights = tuple(sum(sizes[k] for k in _storages(layer) if k in sizes) for layer in stack or ())
     by_dtype: dict[str, int] = {}
     for tensor in {t.untyped_storage()._cdata: t for t in _tensors(model)}.values():
-        key = str(tensor.dtype).removeprefix("torch.")
-        by_dtype[key] = by_dtype.get(key, 0) + sizes[tensor.untyped_storage()._cdata]
+        storage = tensor.untyped_storage()._cdata
+        key = EIGHT_BIT if eight_bit and storage in replaced else str(tensor.dtype).removeprefix("torch.")
+        by_dtype[key] = by_dtype.get(key, 0) + sizes[storage]
     if copied:
-        by_dtype["float32"] += copied
+        key = EIGHT_BIT if eight_bit else "float32"
+        by_dtype[key] = by_dtype.get(key, 0) + copied
+    if eight_bit:
+        _round(model)
     return Skeleton(
         model=model,
         layers=_reduce(model, config, stack),
@@ -157,20 +171,47 @@ def _sizes(model: PreTrainedModel, scheme: Scheme | None) -> dict[int, int]:
     return sizes
 
 
-def _pack(model: PreTrainedModel, sizes: dict[int, int]) -> tuple[int, int]:
-    """Give linear weights the size that they have when they are packed; the rest as in ``Skeleton``."""
+def _pack(
+    model: PreTrainedModel, sizes: dict[int, int], size_of: Callable[[int, int], int]
+) -> tuple[int, int, set[int]]:
+    """Give linear weights the size that they have when they are packed.
+
+    Returns:
+        ``copied`` and ``packing`` as in ``Skeleton``, and the storages that have another size now.
+    """
     others = [module for module in model.modules() if type(module) is not nn.Linear]
     held = {t.untyped_storage()._cdata for m in others for t in (*m.parameters(False), *m.buffers(False))}
     copied = largest = 0
+    replaced: set[int] = set()
     for parent, name in linears(model):
         weight = getattr(parent, name).weight
-        size, storage = packed_bytes(*weight.shape), weight.untyped_storage()._cdata
+        size, storage = size_of(*weight.shape), weight.untyped_storage()._cdata
         if storage in held:
             copied += size
         else:
             sizes[storage], largest = size, max(size, largest)
             held.add(storage)
-    return copied, largest
+            replaced.add(storage)
+    return copied, largest, replaced
+
+
+class _EightBitShape(EightBitLinear):
+    """A layer in eight bits without weights: it takes the memory that the real one takes for its product."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.bias = linear.bias
+
+    def product(self, hidden: Tensor) -> Tensor:
+        product = hidden.new_empty((*hidden.shape[:-1], self.out_features))
+        torch.empty_like(product, dtype=torch.int32)  # the kernel's sums, before they are scaled
+        return product
+
+
+def _round(model: PreTrainedModel) -> None:
+    for parent, name in linears(model):
+        setattr(parent, name, _EightBitShape(getattr(parent, name)))
 
 
 def _quantizable(model: PreTrainedModel, scheme: Scheme) -> Iterator[tuple[str, nn.Linear]]:

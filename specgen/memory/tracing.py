@@ -22,7 +22,7 @@ from specgen.memory.sources import Known
 from specgen.memory.trace import Actor, Traced, slots_of, trace
 from specgen.memory.workload import Workload
 from specgen.models.cache import layer_kinds
-from specgen.models.devices import DTYPES
+from specgen.models.devices import DTYPES, EIGHT_BIT
 
 # Under this many columns specgen's attention folds the groups, so that no kernel needs to know of them.
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
@@ -79,9 +79,12 @@ class Traces:
         packed = quantized.packed(known.numbers, device.kind, capability)
         scheme = _scheme(known, quant, packed)
         # A quantized model keeps its few plain layers as they are.
-        in_order = packs(dtype, devices) and scheme is None and not (packed and packed.stays)
+        plain = scheme is None and not (packed and packed.stays)
+        eight_bit, in_order = dtype == EIGHT_BIT and plain, packs(dtype, devices) and plain
         try:
-            skeleton = build(config, known.name, DTYPES[dtype], scheme, packed=in_order)
+            skeleton = build(
+                config, known.name, DTYPES.get(dtype, torch.float32), scheme, packed=in_order, eight_bit=eight_bit
+            )
         except ModelError as error:
             raise CannotTell(f"cannot plan {known.name}: {error.message}", error.hint) from error
         notes: list[str] = []
@@ -134,8 +137,8 @@ class Traces:
 def _read_by_row(skeleton: Skeleton) -> int:
     """Bytes of the input embeddings when the head has weights of its own, or a packed copy of them."""
     model = skeleton.model
-    table, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    return 0 if table is head and not skeleton.copied else int(table.nbytes)
+    table, head = model.get_input_embeddings().weight, model.get_output_embeddings()
+    return 0 if table is getattr(head, "weight", None) and not skeleton.copied else int(table.nbytes)
 
 
 def _scheme(known: Known, quant: str | None, packed: quantized.Packed | None) -> Scheme | None:

@@ -9,6 +9,8 @@ import torch
 
 from specgen.errors import UsageError
 
+EIGHT_BIT = "int8"
+"""A draft's weights in eight bits; the rest of it computes in float32."""
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -61,10 +63,12 @@ def pick_dtype(wanted: str, device: torch.device, *, parameters: int | None = No
     float32, or bfloat16 when float32 would not leave half of the free memory.
 
     Args:
-        wanted: ``auto`` or a key of ``DTYPES``.
+        wanted: ``auto``, ``EIGHT_BIT`` or a key of ``DTYPES``.
         device: where the model will be.
         parameters: their number, where known.
     """
+    if wanted == EIGHT_BIT:
+        return torch.float32
     if wanted != "auto":
         return DTYPES[wanted]
     if native_bfloat16(device):

@@ -24,7 +24,8 @@ from specgen.models import cache
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
 from specgen.models.convert import end_ids, gguf_tokenizer, quiet
-from specgen.models.devices import pick_devices, pick_dtype
+from specgen.models.devices import EIGHT_BIT, pick_devices, pick_dtype
+from specgen.models.eight_bit import EightBitLinear, in_eight_bits, quantize
 from specgen.models.headers import GgufHeader, read_gguf
 from specgen.models.packing import can_pack, pack
 from specgen.models.progress import Progress, silent
@@ -81,7 +82,9 @@ class Pair:
 
 
 def _described(model: CachedModel) -> str:
-    return f"{model.name} ({str(model.model.dtype).removeprefix('torch.')}, {model.device})"
+    eight_bit = isinstance(model.model.get_output_embeddings(), EightBitLinear)
+    dtype = EIGHT_BIT if eight_bit else str(model.model.dtype).removeprefix("torch.")
+    return f"{model.name} ({dtype}, {model.device})"
 
 
 def load_pair(
@@ -112,9 +115,10 @@ def load_pair(
     ]
     tokenizer = _read_tokenizer(places[0], trust_remote_code=trust_remote_code)
     draft_tokenizer, relation = _compare(tokenizer, places, configs, trust_remote_code=trust_remote_code)
-    models = []
-    for spec, place, config in zip(specs, places, configs, strict=True):
-        models.append(_load_model(spec, place, config, progress, trust_remote_code=trust_remote_code))
+    models = [
+        _load_model(spec, place, config, progress, draft=i > 0, trust_remote_code=trust_remote_code)
+        for i, (spec, place, config) in enumerate(zip(specs, places, configs, strict=True))
+    ]
     target = models[0]
     if profile.context is not None:
         if profile.context > target.context:
@@ -187,20 +191,29 @@ def _compare(
 
 
 def _load_model(
-    spec: ModelSpec, place: Located, config: PreTrainedConfig, progress: Progress, *, trust_remote_code: bool
+    spec: ModelSpec,
+    place: Located,
+    config: PreTrainedConfig,
+    progress: Progress,
+    *,
+    draft: bool,
+    trust_remote_code: bool,
 ) -> CachedModel:
     devices = pick_devices(spec.device)
     dtype = pick_dtype(spec.dtype, devices[0], parameters=_parameters(place))
+    eight_bit = draft and in_eight_bits(spec.dtype, dtype, devices)
+    named = EIGHT_BIT if eight_bit else str(dtype).removeprefix("torch.")
     where = ", ".join(str(device) for device in devices)
     # transformers keeps no GGUF blocks packed for the families that roll back; it should not say that it does.
     kind = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf_file else {"use_safetensors": True}
     try:
-        with progress.stage(f"loading {short_name(spec)}, {str(dtype).removeprefix('torch.')} on {where}"), quiet():
+        with progress.stage(f"loading {short_name(spec)}, {named} on {where}"), quiet():
             model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
                 place.path,
                 config=config,
                 gguf_file=place.gguf_file,
-                dtype=dtype,
+                # As in its file, from where eight bits are made: nothing is held twice.
+                dtype="auto" if eight_bit and not place.gguf_file else dtype,
                 attn_implementation=NAME,
                 trust_remote_code=trust_remote_code,
                 local_files_only=True,
@@ -216,9 +229,13 @@ def _load_model(
             f"{short_name(spec)} does not fit on {devices[0]}", "choose another device, a smaller dtype or model"
         ) from None
     # What is quantized keeps its few plain layers as they are, and the planner counts them so.
-    if len(devices) == 1 and can_pack(dtype, devices[0]) and not getattr(model, "is_quantized", False):
-        with progress.stage(f"arranging {short_name(spec)} for the CPU"):
-            pack(model)
+    if not getattr(model, "is_quantized", False):
+        if eight_bit:
+            with progress.stage(f"rounding {short_name(spec)} to eight bits"):
+                quantize(model)
+        elif len(devices) == 1 and can_pack(dtype, devices[0]):
+            with progress.stage(f"arranging {short_name(spec)} for the CPU"):
+                pack(model)
     return CachedModel(model.eval(), short_name(spec), context=_positions(config))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import torch
@@ -73,15 +73,20 @@ def linears(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
 
 @torch.inference_mode()
 def pack(model: nn.Module) -> None:
-    """Replace the model's linear layers by packed ones, one after the other, so that little is held twice.
+    """Replace the model's linear layers by packed ones.
 
     A head that shares the embedding's weight is packed as a copy.
     """
+    exchange(model, PackedLinear)
+
+
+def exchange(model: nn.Module, layer: Callable[[nn.Linear], nn.Module]) -> None:
+    """Replace the model's linear layers, one after the other, so that little is held twice."""
     since = 0
     for parent, name in linears(model):
         linear = getattr(parent, name)
         since += linear.weight.nbytes
-        setattr(parent, name, PackedLinear(linear))
+        setattr(parent, name, layer(linear))
         del linear
         if since > _GIVE_BACK_EVERY:
             _give_back()

@@ -24,7 +24,7 @@ from specgen.profile.checks import (
     whole,
     word,
 )
-from specgen.profile.schema import ACCEPTANCE_RULES, AUTO, DTYPES, Mirror, ModelSpec, Profile, Sampling
+from specgen.profile.schema import ACCEPTANCE_RULES, AUTO, DRAFT_DTYPES, DTYPES, Mirror, ModelSpec, Profile, Sampling
 
 _DEVICE = re.compile(r"cpu|mps|(cuda|xpu)(:\d+)?")
 _DEVICES = "auto, cpu, mps, xpu, cuda, cuda:1, or several such as cuda:0,cuda:1"
@@ -78,28 +78,32 @@ _mirror = section(
     Mirror,
 )
 
-_spec = section(
-    {
-        "model": word,
-        "revision": optional(word),
-        "dtype": choice(*DTYPES),
-        "device": _device,
-        "mirror": optional(_mirror),
-        "config": lambda value, place: {} if value is None else plain(value, place),
-        "licence": optional(word),
-        "gated": flag,
-    },
-    ("model",),
-    ModelSpec,
-)
 
+def _model(dtypes: tuple[str, ...]) -> Check[ModelSpec]:
+    """A model that is its id or path, or a mapping."""
+    spec = section(
+        {
+            "model": word,
+            "revision": optional(word),
+            "dtype": choice(*dtypes),
+            "device": _device,
+            "mirror": optional(_mirror),
+            "config": lambda value, place: {} if value is None else plain(value, place),
+            "licence": optional(word),
+            "gated": flag,
+        },
+        ("model",),
+        ModelSpec,
+    )
 
-def _model(value: object, place: Place) -> ModelSpec:
-    if isinstance(value, str):
-        return ModelSpec(model=word(value, place))
-    if not isinstance(value, dict):
-        raise place.wrong(value, "a model: its hub id, folder or .gguf file, or a mapping with the key model")
-    return _spec(value, place)
+    def check(value: object, place: Place) -> ModelSpec:
+        if isinstance(value, str):
+            return ModelSpec(model=word(value, place))
+        if not isinstance(value, dict):
+            raise place.wrong(value, "a model: its hub id, folder or .gguf file, or a mapping with the key model")
+        return spec(value, place)
+
+    return check
 
 
 def _lookahead(value: object, place: Place) -> int | str:
@@ -119,8 +123,8 @@ def _empty_as(default: T, check: Check[T]) -> Check[T]:
 
 _profile: dict[str, Check[object]] = {
     "description": lambda value, place: text(value, place).strip(),
-    "target": _model,
-    "draft": optional(_model),
+    "target": _model(DTYPES),
+    "draft": optional(_model(DRAFT_DTYPES)),
     "lookahead": _lookahead,
     "acceptance": choice(*ACCEPTANCE_RULES),
     "context": optional(whole(1)),

@@ -11,6 +11,8 @@ AUTO = "auto"
 AUTO_MOST = 16
 """Tokens that a round proposes at most when the lookahead is ``auto``."""
 DTYPES = ("auto", "float32", "float16", "bfloat16")
+DRAFT_DTYPES = (*DTYPES, "int8")
+"""A draft's weights may be rounded to eight bits, because the text does not depend on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class ModelSpec:
     Attributes:
         model: hub id, local folder, or ``.gguf`` file.
         revision: branch, tag or commit on the hub.
-        dtype: one of ``DTYPES``.
+        dtype: one of ``DTYPES``, or of ``DRAFT_DTYPES`` for a draft.
         device: ``auto``, ``cpu``, ``mps``, ``xpu``, ``cuda``, ``cuda:1``, or several: ``cuda:0,cuda:1``.
         mirror: where the weights can also be had.
         config: numbers from the model's config.json, for planning offline.

@@ -14,7 +14,7 @@ from specgen.memory.advice import advise, largest
 from specgen.memory.as_json import as_data
 from specgen.memory.closed_form import architecture
 from specgen.memory.errors import CannotTell, DoesNotFit
-from specgen.memory.packing import packs
+from specgen.memory.packing import eight_bits, packs
 from specgen.memory.plan import Planner
 from specgen.memory.preflight import check_fits, planner_for
 from specgen.memory.request import Request
@@ -97,11 +97,15 @@ def test_formula_and_trace_agree_for_every_shipped_profile(name):
         )
         for memory in (free.assumed("500GB"), free.assumed("500GB", "cpu")):
             dtype = "float32" if memory[0].kind == "cpu" and batch == 1 else "bfloat16"
-            request = Request(load, memory, None, dtype, dtype, with_draft=profile.draft is not None)
+            rounded = dtype == "float32" and eight_bits("int8", dtype, memory)
+            request = Request(
+                load, memory, None, dtype, "int8" if rounded else dtype, with_draft=profile.draft is not None
+            )
             traced, quick = planner.plan(request), planner.plan(replace(request, fast=True))
             assert quick.target.weights == traced.target.weights
             assert quick.target.kv == traced.target.kv
             assert (quick.draft is None) or quick.draft.weights == traced.draft.weights
+            assert not (rounded and quick.draft) or quick.draft.by_dtype == traced.draft.by_dtype
             assert quick.peak.peak == pytest.approx(traced.peak.peak, rel=0.01)
 
 
@@ -156,6 +160,27 @@ def test_what_is_planned_packed():
     assert not weights(here, "float32", target_quant="nf4").packing
     assert not weights(spread, "float32").packing
     assert not weights(free.assumed("4GB"), "float32").packing
+
+
+@pytest.mark.skipif(not eight_bits("int8", "float32", free.assumed("1GB", "cpu")), reason="nothing is rounded here")
+def test_which_drafts_are_planned_in_eight_bits():
+    here = free.assumed("4GB", "cpu")
+
+    def planned(draft_dtype, devices=here, **options):
+        request = Request(Workload(64, 1, 3), devices, target_dtype="float32", draft_dtype=draft_dtype, **options)
+        draft = Known("toy-draft", numbers(tie_word_embeddings=True), None, "config")
+        return Planner(Known("toy", numbers(), None, "config"), draft).plan(request).draft
+
+    rounded, wide = planned("int8"), planned("float32")
+    assert rounded.dtype == "int8"
+    assert set(rounded.by_dtype) == {"int8", "float32"}
+    assert rounded.copied
+    assert not planned("bfloat16").packing
+    assert wide.dtype == "float32"
+    assert planned("auto", draft_quant="nf4").dtype != "int8"
+    for devices in (free.assumed("4GB"), free.assumed("4GB,4GB", "cpu")):
+        with pytest.raises(UsageError, match="int8 needs an x86 CPU"):
+            planned("int8", devices)
 
 
 @packed

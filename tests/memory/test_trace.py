@@ -16,6 +16,7 @@ from specgen.memory.workload import Workload, passes
 from specgen.models import cache
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
+from specgen.models.eight_bit import can_quantize, quantize
 from specgen.models.packing import can_pack, pack
 from specgen.profile import Sampling
 from tests import families
@@ -80,6 +81,29 @@ def test_packed_weights_are_exact_and_peaks_close_for_every_family(family, tied)
     pack(model)
     real = CachedModel(model, "real", context=256, prefill_chunk=64)
     actor = trace.Actor(skeleton.build(config, "plan", torch.float32, packed=True), "plan", 256, 64)
+    load = Workload(240, 2, 4, prefill_chunk=64, sampling=SAMPLED)
+
+    plan = planned(actor, None, load)
+    peaks = measured(real, None, load)
+
+    weights = measure.weights_of(real)
+    assert actor.skeleton.weights == sum(actor.skeleton.by_dtype.values()) == weights
+    allowed = OTHERS if family in NOT_DENSE else DENSE
+    assert {name: (plan[name] + weights) / (peak + weights) for name, peak in peaks.items()} == {
+        name: pytest.approx(1, abs=allowed) for name in plan
+    }
+
+
+@pytest.mark.skipif(not can_quantize(torch.float32, torch.device("cpu")), reason="nothing is rounded here")
+@pytest.mark.parametrize("family", families.ROLL_BACK)
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_in_eight_bits_are_counted_alike_and_peaks_close_for_every_family(family, tied):
+    config = families.ROLL_BACK[family]()
+    config.tie_word_embeddings = tied
+    model = loaded(config)
+    quantize(model)
+    real = CachedModel(model, "real", context=256, prefill_chunk=64)
+    actor = trace.Actor(skeleton.build(config, "plan", torch.float32, eight_bit=True), "plan", 256, 64)
     load = Workload(240, 2, 4, prefill_chunk=64, sampling=SAMPLED)
 
     plan = planned(actor, None, load)
