@@ -136,6 +136,7 @@ class Session:
         self._memory = memory
         self._engine: Engine | None = None
         self._kind: tuple[object, ...] | None = None
+        self._said: set[str] = set()
         self._learned: Mapping[str, Any] | None = memory.load() if memory is not None else None
 
     def stream(
@@ -165,11 +166,12 @@ class Session:
             sampling=request.sampling or pair.profile.sampling,
             seed=request.seed,
         )
-        if pair.relation.difference and not self._engine and pair.draft is not None:
-            yield Notice(_translation(pair))
-        if request.strict and not _is_row_invariant(pair.target):
-            self._engine = None  # the test used its cache
-            yield Notice("this machine's kernels do not treat all rows alike; --strict cannot promise equal bits here")
+        if request.strict and pair.target.row_invariant is None:
+            self._engine = None  # the test uses its cache
+        for caution in cautions(pair, request):
+            if caution not in self._said:
+                self._said.add(caution)
+                yield Notice(caution)
         wanted, most = lookahead_of(pair.profile, request)
         lookahead = lookahead_for(pair, wanted, baseline=request.baseline, most=most, learned=self._learned)
         engine = self._ready(task, request, most)
@@ -215,6 +217,14 @@ class Session:
             # Twice as much each time, so that a long conversation copies its caches a few times only.
             self._engine.grow(max(slots, min(2 * self._engine.rows.slots, pair.context + slots - len(task.prompt))))
         return self._engine
+
+
+def cautions(pair: Pair, request: Request) -> Iterator[str]:
+    """Yield what to know of a run before it begins; a strict one tests the kernels in the target's cache."""
+    if pair.relation.difference and pair.draft is not None:
+        yield _translation(pair)
+    if request.strict and not _is_row_invariant(pair.target):
+        yield "this machine's kernels do not treat all rows alike; --strict cannot promise equal bits here"
 
 
 def _translation(pair: Pair) -> str:

@@ -74,6 +74,7 @@ class _Run:
 
     def play(self) -> int:
         """Load, run, and say how it went."""
+        from specgen.api import cautions
         from specgen.batch.rows import Seats
         from specgen.batch.run import schedule
         from specgen.decoding.adaptive import AdaptiveLookahead
@@ -82,6 +83,8 @@ class _Run:
         environment = self.environment
         rows = self.batch.batch_size or self._rows()
         pair = load_models(environment, self.profile, self.settings, rows=rows)
+        for caution in cautions(pair, self.request):
+            environment.notice(caution)
         halt, memory = Halt(), Learned(pair)
         scheduler = schedule(
             pair,

@@ -11,6 +11,8 @@ import specgen.batch.rows
 from specgen.cli.main import main
 from tests.batch.tiny import tiny_profile
 from tests.consoles import console
+from tests.pairs import folder
+from tests.words import byte_level
 
 LINES = b"One river\n\nTwo rivers\r\nThree rivers"
 
@@ -250,3 +252,14 @@ def test_the_plan_decides_how_many_rows(profile, monkeypatch):
     assert "up to 2 rows side by side" in run(profile, "-v", stdin=LINES).err
     assert asked == [{"max_tokens": 8, "lookahead": 3, "columns": None}]
     assert "up to 5 rows side by side" in run(profile, "-v", "--batch-size", "5", stdin=LINES).err
+
+
+def test_what_a_user_should_know_is_said_once_for_all_items(tmp_path, monkeypatch):
+    monkeypatch.setattr("specgen.models.strict.is_row_invariant", lambda _: False)
+    target = folder(tmp_path / "target", chat=False)
+    draft = folder(tmp_path / "draft", tokenizer=byte_level(290, special=("</s>", "<s>")))
+    odd = tmp_path / "odd.yaml"
+    odd.write_text(f"target: {{model: {target}, dtype: float32}}\ndraft: {{model: {draft}, dtype: float32}}\n")
+    said = run(str(odd), "-k", "2", "--strict", stdin=LINES).err
+    assert said.count("draft and target do not share a vocabulary (token 0 is '<s>' to the target") == 1
+    assert said.count("this machine's kernels do not treat all rows alike") == 1
