@@ -56,3 +56,14 @@ class MissingWeights(ModelError):
 
 class PromptError(UsageError):
     """The prompt is empty, unreadable or longer than the context."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was asked for that the device or the system did not have; torch need not be imported."""
+    told = str(error)
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "DefaultCPUAllocator" in told
+        or "Cannot allocate memory" in told
+    )

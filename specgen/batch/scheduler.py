@@ -19,6 +19,7 @@ from specgen.decoding.engine import Engine
 from specgen.decoding.events import Prompted
 from specgen.decoding.halt import Halt
 from specgen.decoding.lookahead import Lookahead
+from specgen.errors import is_out_of_memory
 from specgen.text import Speech
 
 SLICE = 256
@@ -221,11 +222,6 @@ class Scheduler:
         self._pool.extendleft(reversed(lost))
         self.seats.resize(max(self.seats.most // 2, 1))
         return Shrunk(self.seats.most)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether torch could not get the memory it asked for."""
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def release_memory() -> None:

@@ -22,7 +22,7 @@ from specgen.cli.environment import Environment
 from specgen.cli.options import common_options
 from specgen.cli.signals import terminating
 from specgen.display.escape import printable
-from specgen.errors import ExitCode, SpecgenError, UsageError
+from specgen.errors import ExitCode, SpecgenError, UsageError, is_out_of_memory
 
 
 class Entry(NamedTuple):
@@ -164,8 +164,15 @@ def _report(error: BaseException, environment: Environment) -> int:
         case OSError(errno=errno.ENOSPC):
             where = f" while writing {error.filename}" if error.filename else " while writing the output"
             return _say(environment, ExitCode.FAILED, f"no space left on the device{where}")
+    return _report_unforeseen(error, environment)
+
+
+def _report_unforeseen(error: BaseException, environment: Environment) -> int:
     if environment.debug:
         environment.stderr.write(printable("".join(traceback.format_exception(error))))
+    if is_out_of_memory(error):
+        return _say(environment, ExitCode.DOES_NOT_FIT, "out of memory", "specgen plan-memory says what would fit")
+    if environment.debug:
         return ExitCode.FAILED
     message = " ".join(f"unexpected error: {type(error).__name__}: {error}".split()).rstrip(":")
     return _say(environment, ExitCode.FAILED, message, "run again with SPECGEN_DEBUG=1 for the traceback")

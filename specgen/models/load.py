@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from specgen.errors import ModelError, UsageError
+from specgen.errors import ModelError, UsageError, is_out_of_memory
 from specgen.models import cache
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
@@ -31,7 +32,7 @@ from specgen.models.packing import can_pack, pack
 from specgen.models.progress import Progress, silent
 from specgen.models.rollback import check_rollback
 from specgen.models.sources import Located, locate
-from specgen.models.threads import settle
+from specgen.models.threads import one_weight_at_a_time, settle
 from specgen.models.vocabulary import Relation, relate, same_file
 from specgen.profile import ModelSpec, Profile
 
@@ -206,8 +207,9 @@ def _load_model(
     where = ", ".join(str(device) for device in devices)
     # transformers keeps no GGUF blocks packed for the families that roll back; it should not say that it does.
     kind = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf_file else {"use_safetensors": True}
+    reading = one_weight_at_a_time() if devices[0].type == "cpu" else nullcontext()
     try:
-        with progress.stage(f"loading {short_name(spec)}, {named} on {where}"), quiet():
+        with progress.stage(f"loading {short_name(spec)}, {named} on {where}"), quiet(), reading:
             model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
                 place.path,
                 config=config,
@@ -221,6 +223,8 @@ def _load_model(
                 **_placement(devices),
             )
     except (SafetensorError, ValueError, OSError, KeyError) as error:
+        if is_out_of_memory(error):
+            raise
         raise ModelError(
             f"cannot load {short_name(spec)}: {_first_line(error)}", f"download it again into {place.path}"
         ) from None

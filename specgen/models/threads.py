@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from specgen.cgroups import GROUPS, PROC, groups
 
+_NO_THREADS = "HF_DEACTIVATE_ASYNC_LOAD"
 CHOSEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables with which a user has chosen; torch follows them."""
 
@@ -31,6 +33,24 @@ def settle(threads: int | None = None, *, environ: Mapping[str, str] = os.enviro
     if threads is not None and threads != torch.get_num_threads():
         torch.set_num_threads(threads)
     return torch.get_num_threads()
+
+
+@contextmanager
+def one_weight_at_a_time(environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Let transformers read weights without its four threads.
+
+    On a CPU these save no time, and which of them converts which weight leaves another pattern of gaps every time: a
+    sixth more address space than the plan can know of.
+    """
+    before = environ.get(_NO_THREADS)
+    environ[_NO_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del environ[_NO_THREADS]
+        else:
+            environ[_NO_THREADS] = before
 
 
 def processors(proc: Path = PROC, root: Path = GROUPS) -> int:

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import sys
+from pathlib import Path
 
 import torch
 
@@ -20,7 +21,8 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.batch.process"])
 
 
-def _run(arguments, streams, largest):
+def _run(arguments, streams, largest, variables, status):
+    os.environ.update(variables)
     for number, path in enumerate(streams):
         descriptor = (
             path
@@ -34,13 +36,23 @@ def _run(arguments, streams, largest):
         import resource
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
-    os._exit(main(arguments))
+    code = main(arguments)
+    if status:
+        Path(status).write_text(Path("/proc/self/status").read_text())
+    os._exit(code)
 
 
 @contextlib.contextmanager
-def specgen_process(arguments, *, stdin=os.devnull, stdout=os.devnull, stderr=os.devnull, largest=0):
-    """Start ``specgen`` with these arguments; streams are paths."""
-    process = _CONTEXT.Process(target=_run, args=(list(arguments), [str(p) for p in (stdin, stdout, stderr)], largest))
+def specgen_process(
+    arguments, *, stdin=os.devnull, stdout=os.devnull, stderr=os.devnull, largest=0, variables=(), status=None
+):
+    """Start ``specgen`` with these arguments and environment variables; streams are paths.
+
+    Its own ``/proc/self/status`` is written to the file ``status`` after its last work, which a look from here
+    would miss.
+    """
+    streams = [str(path) for path in (stdin, stdout, stderr)]
+    process = _CONTEXT.Process(target=_run, args=(list(arguments), streams, largest, dict(variables), status))
     process.start()
     try:
         yield process

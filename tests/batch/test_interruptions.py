@@ -35,7 +35,7 @@ def write_prompts(path, count):
 
 def arguments(profile, prompts, output, *more):
     return ["generate", "-p", str(profile), "-f", str(prompts), "-o", str(output), "--seed", "3",
-            "--ordered", "--no-item-stats", "--batch-size", "8", *more]  # fmt: skip
+            "--ordered", "--no-item-stats", "--batch-size", "16", *more]  # fmt: skip
 
 
 def complete(process):

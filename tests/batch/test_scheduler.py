@@ -12,8 +12,9 @@ import torch
 from specgen.api import Request, generate
 from specgen.batch.feed import row_seed
 from specgen.batch.happenings import Beat, Outcome
-from specgen.batch.scheduler import SLICE, is_out_of_memory
+from specgen.batch.scheduler import SLICE
 from specgen.decoding.halt import Halt
+from specgen.errors import is_out_of_memory
 from specgen.profile import Sampling
 from tests.batch.hostile import HOSTILE
 from tests.batch.pairs import ALPHABET, family_pair, play, table_pair
@@ -87,7 +88,7 @@ def test_every_family(family):
     records = prompts(16, ALPHABET, seed=4)
     expected = one_by_one(family_pair(family, drafted=False), records, request)
     for drafted in (False, True):
-        for rows in (1, 2, 3, 8):
+        for rows in (1, 3, 8):
             assert play(family_pair(family, drafted=drafted), records, rows=rows, request=request).texts == expected
             random.Random(rows).shuffle(records)
 

@@ -173,6 +173,9 @@ def test_specgens_errors(failing, error, code):
     assert terminal.err == "specgen: it broke\n  hint: mend it\n"
 
 
+OUT_OF_MEMORY = "specgen: out of memory\n  hint: specgen plan-memory says what would fit\n"
+
+
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
@@ -190,6 +193,8 @@ def test_specgens_errors(failing, error, code):
             1,
             "specgen: no space left on the device while writing /x/model\n",
         ),
+        (MemoryError(), 3, OUT_OF_MEMORY),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 12 bytes"), 3, OUT_OF_MEMORY),
         (
             ZeroDivisionError("division\nby zero"),
             1,

@@ -90,23 +90,23 @@ def test_formula_and_trace_agree_for_every_shipped_profile(name):
     planner = planner_for(profile, offline=True)
     if architecture(planner.target.numbers) is None or (planner.draft and architecture(planner.draft.numbers) is None):
         pytest.skip("the formula does not claim this family")
-    for batch, context in ((1, 2048), (3, 8192)):
-        tokens = min(context, planner.positions())
+    for device, dtype, batch, context in (
+        ("cpu", "float32", 1, 2048),
+        ("cpu", "bfloat16", 3, 8192),
+        ("cuda", "bfloat16", 3, 8192),
+    ):
+        memory, tokens = free.assumed("500GB", device), min(context, planner.positions())
         load = Workload(
             tokens, batch, most_proposed(profile.lookahead) if profile.draft else 0, sampling=profile.sampling
         )
-        for memory in (free.assumed("500GB"), free.assumed("500GB", "cpu")):
-            dtype = "float32" if memory[0].kind == "cpu" and batch == 1 else "bfloat16"
-            rounded = dtype == "float32" and eight_bits("int8", dtype, memory)
-            request = Request(
-                load, memory, None, dtype, "int8" if rounded else dtype, with_draft=profile.draft is not None
-            )
-            traced, quick = planner.plan(request), planner.plan(replace(request, fast=True))
-            assert quick.target.weights == traced.target.weights
-            assert quick.target.kv == traced.target.kv
-            assert (quick.draft is None) or quick.draft.weights == traced.draft.weights
-            assert not (rounded and quick.draft) or quick.draft.by_dtype == traced.draft.by_dtype
-            assert quick.peak.peak == pytest.approx(traced.peak.peak, rel=0.01)
+        rounded = eight_bits("int8", dtype, memory)
+        request = Request(load, memory, None, dtype, "int8" if rounded else dtype, with_draft=profile.draft is not None)
+        traced, quick = planner.plan(request), planner.plan(replace(request, fast=True))
+        assert quick.target.weights == traced.target.weights
+        assert quick.target.kv == traced.target.kv
+        assert (quick.draft is None) or quick.draft.weights == traced.draft.weights
+        assert not (rounded and quick.draft) or quick.draft.by_dtype == traced.draft.by_dtype
+        assert quick.peak.peak == pytest.approx(traced.peak.peak, rel=0.01)
 
 
 def test_formula_and_trace_agree_in_strict_mode(seed):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
 
 import pytest
 import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM
 
 from specgen import errors
 from specgen.models.load import load_pair
@@ -102,6 +105,13 @@ def test_damaged_files_are_named(llama, tmp_path):
     (odd := folder(tmp_path / "odd") / "config.json").write_text(json.dumps({"model_type": "unheard-of"}))
     with pytest.raises(errors.ModelError, match="unheard-of"):
         load_pair(profile(odd.parent))
+
+
+def test_files_for_which_there_is_no_memory_are_not_called_damaged(llama, monkeypatch):
+    error = SafetensorError("unable to mmap 1 bytes from file: Cannot allocate memory (12)")
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", Mock(side_effect=error))
+    with pytest.raises(SafetensorError):
+        load_pair(profile(llama))
 
 
 def test_missing_weights_are_named_with_the_places_that_were_searched(monkeypatch, tmp_path):

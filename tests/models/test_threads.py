@@ -64,3 +64,12 @@ def test_what_is_asked_for_wins_over_the_machine_and_the_variable_over_nothing(m
     assert threads.settle(environ={}) == torch.get_num_threads() == 2
     monkeypatch.setattr(threads, "processors", lambda: 64)
     assert threads.settle(environ={}) == 2  # torch knows which of the processors share a core
+
+
+@pytest.mark.parametrize("before", [None, "0"])
+def test_weights_are_read_one_at_a_time_and_what_the_user_said_is_put_back(before):
+    environ = {} if before is None else {"HF_DEACTIVATE_ASYNC_LOAD": before}
+    said = dict(environ)
+    with threads.one_weight_at_a_time(environ):
+        assert environ == {"HF_DEACTIVATE_ASYNC_LOAD": "1"}
+    assert environ == said
