@@ -40,6 +40,8 @@ plan = planner_for(Profile("x", spec, spec), offline=True).plan(
     Request(load, (free.cpu(),), target_dtype=spec.dtype, draft_dtype=spec.dtype)
 )
 print(json.dumps([plan.verdict, plan.need]), flush=True)
+if plan.verdict == "no":
+    sys.exit()
 dtype, models = getattr(torch, spec.dtype), []
 for _ in range(2):
     with one_weight_at_a_time():
