@@ -7,7 +7,7 @@ import sys
 
 from specgen.cli.main import main
 
-# Objects that are made before Python looks for garbage among them; its own number is 700.
+# Objects that are made before Python looks for garbage among them; its own number is 700, or 2,000.
 _COLLECT_AFTER = 50_000
 
 

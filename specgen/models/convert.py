@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specgen.errors import ModelError
+from specgen.errors import ModelError, is_out_of_memory
 from specgen.models.headers import GgufHeader, read_gguf
 from specgen.models.progress import Advance, Progress
 from specgen.models.store import is_disk_full
@@ -60,7 +60,7 @@ def convert(gguf: Path, folder: Path, progress: Progress, hint: str) -> None:
             _convert(gguf, folder, header, lambda share: advance(int(total * share)))
         except (ValueError, KeyError, RuntimeError, OSError) as error:
             # transformers raises bare OSErrors of its own; those of the system are for the caller.
-            if isinstance(error, OSError) and (error.errno or is_disk_full(error)):
+            if is_out_of_memory(error) or (isinstance(error, OSError) and (error.errno or is_disk_full(error))):
                 raise
             reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
             raise ModelError(f"transformers cannot convert {gguf.name}: {reason[0]}", hint) from error

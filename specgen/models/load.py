@@ -21,6 +21,7 @@ from transformers import (
 )
 
 from specgen.errors import ModelError, UsageError, is_out_of_memory
+from specgen.memory.errors import DoesNotFit
 from specgen.models import cache
 from specgen.models.attention import NAME
 from specgen.models.cached import CachedModel
@@ -229,7 +230,7 @@ def _load_model(
             f"cannot load {short_name(spec)}: {_first_line(error)}", f"download it again into {place.path}"
         ) from None
     except torch.OutOfMemoryError:
-        raise ModelError(
+        raise DoesNotFit(
             f"{short_name(spec)} does not fit on {devices[0]}", "choose another device, a smaller dtype or model"
         ) from None
     # What is quantized keeps its few plain layers as they are, and the planner counts them so.

@@ -1,4 +1,4 @@
-"""How many threads the CPU's kernels run on: no more than the processors that this process may use at once.
+"""Threads: how many the CPU's kernels run on, no more than the processors that this process may use at once.
 
 torch takes one for every core that it sees. In a container it sees the host's, and threads that wait for each other's
 turn slow a step by an order of magnitude.

@@ -50,7 +50,8 @@ def uninterrupted(profile, prompts, tmp_path):
     return output.read_bytes()
 
 
-def kill_and_resume(profile, tmp_path, count, kills):
+@pytest.mark.parametrize(("count", "kills"), [(300, 3), pytest.param(5000, 10, marks=pytest.mark.slow)])
+def test_killed_and_resumed(profile, tmp_path, count, kills):
     prompts = write_prompts(tmp_path / "prompts.jsonl", count)
     expected = uninterrupted(profile, prompts, tmp_path)
     assert [json.loads(line)["id"] for line in expected.splitlines()] == [f"n{n}" for n in range(count)]
@@ -78,15 +79,6 @@ def kill_and_resume(profile, tmp_path, count, kills):
     assert manifest["finished"] is True
     assert manifest["seed"] == 3
     assert manifest["items"]["done"] + manifest["items"]["done_before"] == count
-
-
-def test_killed_and_resumed(profile, tmp_path):
-    kill_and_resume(profile, tmp_path, 300, 3)
-
-
-@pytest.mark.slow
-def test_five_thousand_items_killed_ten_times(profile, tmp_path):
-    kill_and_resume(profile, tmp_path, 5000, 10)
 
 
 def test_a_full_disk(profile, tmp_path):

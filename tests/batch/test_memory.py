@@ -22,7 +22,7 @@ def peak_of_a_run(items, folder, profile):
     lines = [json.dumps({"prompt": "".join(rng.choices("abcdef", k=rng.randint(1, 60)))}) + "\n" for _ in range(200)]
     output.unlink(missing_ok=True)
     prompts.write_text("".join(lines) * (items // 200))
-    arguments = ["generate", "-p", profile, "-f", prompts, "-o", output, "-n", "8", "-t", "1", "--batch-size", "8"]
+    arguments = ["generate", "-p", profile, "-f", prompts, "-o", output, "-n", "16", "-t", "1", "--batch-size", "8"]
     with specgen_process(map(str, arguments), variables=NO_KERNELS_KEPT, status=status) as process:
         process.join()
         assert process.exitcode == 0

@@ -76,7 +76,7 @@ def test_real_models(family, drafted):
     request = Request(max_tokens=12, seed=5)
     records = prompts(8, ALPHABET, seed=3)
     expected = one_by_one(family_pair(family, drafted=False), records, request)
-    for rows in (1, 3, 8):
+    for rows in (1, 2, 3, 8):
         assert play(family_pair(family, drafted=drafted), records, rows=rows, request=request).texts == expected
         records.reverse()
 

@@ -92,6 +92,8 @@ def test_formula_and_trace_agree_for_every_shipped_profile(name):
         pytest.skip("the formula does not claim this family")
     for device, dtype, batch, context in (
         ("cpu", "float32", 1, 2048),
+        ("cpu", "bfloat16", 3, 8192),
+        ("cuda", "bfloat16", 1, 2048),
         ("cuda", "bfloat16", 3, 8192),
     ):
         memory, tokens = free.assumed("500GB", device), min(context, planner.positions())

@@ -89,7 +89,8 @@ def run(model, dtype, context, batch, limit):
         ("bfloat16", "bfloat16", 256, 1),
         # Packed, from files that are converted and from files that stay mapped.
         ("bfloat16", "float32", 256, 1),
-        ("float32", "float32", 1024, 2),
+        ("float32", "float32", 256, 1),
+        ("float32", "float32", 1024, 4),
     ],
 )
 def test_no_fits_dies_and_no_refusal_had_a_tenth_to_spare(models, stored, dtype, context, batch):

@@ -114,6 +114,13 @@ def test_files_for_which_there_is_no_memory_are_not_called_damaged(llama, monkey
         load_pair(profile(llama))
 
 
+def test_a_device_that_is_too_small_ends_as_a_plan_does(llama, monkeypatch):
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", Mock(side_effect=torch.OutOfMemoryError("CUDA")))
+    with pytest.raises(errors.SpecgenError, match="does not fit on cpu") as caught:
+        load_pair(profile(llama))
+    assert caught.value.exit_code == errors.ExitCode.DOES_NOT_FIT
+
+
 def test_missing_weights_are_named_with_the_places_that_were_searched(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(errors.MissingWeights, match="nobody/nothing-1b") as caught:

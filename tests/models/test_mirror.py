@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -164,6 +165,16 @@ def test_a_gguf_that_transformers_cannot_read_is_one_line(tmp_path: Path) -> Non
         convert.convert(path, tmp_path / "model", silent, "report it")
     assert caught.value.hint == "report it"
     assert "\n" not in caught.value.message
+
+
+def test_memory_that_runs_out_while_converting_is_no_fault_of_the_file(tmp_path: Path, monkeypatch) -> None:
+    def convert_it(*_arguments: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(convert, "_convert", convert_it)
+    monkeypatch.setattr(convert, "read_gguf", lambda *_: SimpleNamespace(weights=1))
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        convert.convert(tmp_path / "x.gguf", tmp_path / "model", silent, "report it")
 
 
 # The way there
