@@ -15,7 +15,7 @@ def run() -> int:
     """Run the command of this process and return its exit code.
 
     Importing torch and transformers makes a million objects, hardly one of them garbage, and Python looks for garbage
-    among them again and again, and once more at the end: half a second before the first token, nearly one
+    among them again and again, and once more at the end: up to half a second before the first token, 0.7 s
     after the last.
     """
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
